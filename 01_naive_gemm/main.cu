@@ -1,0 +1,9 @@
+#include "01_naive_gemm/naive_gemm.cuh"
+#include "common/gemm_step.hpp"
+
+int main(int argc, char** argv) {
+  GemmStep step("01", "naive GEMM");
+  step.baseline("01 uncoalesced: x is the row", gemm_uncoalesced);
+  step.rung("01 coalesced: x is the column", gemm_coalesced);
+  return run_step(step, argc, argv);
+}

@@ -1,0 +1,58 @@
+# Decides whether the CUDA programs are built and for which cards.
+#   GPU=AUTO  only where nvcc and a usable GPU are, for that card
+#   GPU=ON    wherever nvcc is: for the card that is there, else for CMAKE_CUDA_ARCHITECTURES or the portable list
+# CMAKE_CUDA_ARCHITECTURES=portable means every card of the list that the installed nvcc can target.
+
+set(why "")
+find_program(nvcc nvcc HINTS $ENV{CUDACXX} $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
+if(NOT nvcc)
+  set(why "no nvcc was found (PATH, CUDA_HOME, /usr/local/cuda)")
+endif()
+
+# The compute capability of the first visible card, e.g. 90; empty where there is none.
+set(visible_arch "")
+find_program(nvidia_smi nvidia-smi)
+if(nvidia_smi)
+  execute_process(COMMAND ${nvidia_smi} --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE caps
+                  ERROR_QUIET RESULT_VARIABLE failed TIMEOUT 20)
+  if(NOT failed AND caps MATCHES "^([0-9]+)\\.([0-9]+)")
+    set(visible_arch "${CMAKE_MATCH_1}${CMAKE_MATCH_2}")
+  endif()
+endif()
+if(GPU STREQUAL "AUTO" AND NOT why AND NOT visible_arch)
+  set(why "nvcc is here, but no usable GPU: nvidia-smi names none")
+endif()
+
+if(why)
+  if(GPU STREQUAL "ON")
+    message(FATAL_ERROR "GPU=ON, but ${why}. `make env_check` says more.")
+  endif()
+  message(STATUS "CUDA programs are left out: ${why}. The same kernels run on the CPU executor.")
+else()
+  set(BUILD_GPU ON)
+  set(CMAKE_CUDA_COMPILER ${nvcc})
+  if(NOT CMAKE_CUDA_ARCHITECTURES OR CMAKE_CUDA_ARCHITECTURES STREQUAL "portable")
+    if(visible_arch AND NOT CMAKE_CUDA_ARCHITECTURES STREQUAL "portable")
+      set(CMAKE_CUDA_ARCHITECTURES ${visible_arch})
+      if(visible_arch STREQUAL "90")
+        set(CMAKE_CUDA_ARCHITECTURES 90a)
+      endif()
+    else()
+      execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE supported ERROR_QUIET)
+      set(CMAKE_CUDA_ARCHITECTURES "")
+      foreach(arch 75 80 86 89 90 100 120)
+        if(supported MATCHES "compute_${arch}[^0-9a-z]")
+          if(arch EQUAL 90)
+            list(APPEND CMAKE_CUDA_ARCHITECTURES 90a-real)
+          else()
+            list(APPEND CMAKE_CUDA_ARCHITECTURES ${arch}-real)
+          endif()
+          set(highest ${arch})
+        endif()
+      endforeach()
+      list(APPEND CMAKE_CUDA_ARCHITECTURES ${highest}-virtual)  # PTX, for cards that come later
+    endif()
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES} CACHE STRING "cards to build for" FORCE)
+  message(STATUS "CUDA programs are built with ${nvcc} for ${CMAKE_CUDA_ARCHITECTURES}")
+endif()

@@ -1,0 +1,116 @@
+# The two machines. Every source of a step is compiled up to twice: by nvcc into build/bin/stepNN, and as plain C++ into
+# build/bin/labNN, which runs the kernels on the CPU executor.
+
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(Catch2 REQUIRED)
+find_package(Threads REQUIRED)
+
+add_library(warnings INTERFACE)
+target_compile_options(warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+if(WARNINGS_AS_ERRORS)
+  target_compile_options(warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Werror>)
+endif()
+
+# What both machines see.
+add_library(base INTERFACE)
+target_include_directories(base INTERFACE ${CMAKE_SOURCE_DIR})
+target_link_libraries(base INTERFACE warnings fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11 Threads::Threads ${CMAKE_DL_LIBS})
+
+add_library(catch_main OBJECT common/catch_main.cpp)
+target_link_libraries(catch_main PUBLIC base)
+if(TARGET Catch2::Catch2)
+  target_link_libraries(catch_main PUBLIC Catch2::Catch2)
+endif()
+
+# ---- GPU -----------------------------------------------------------------------------------------------------------
+set(BUILD_GPU OFF)
+if(NOT GPU STREQUAL "OFF")
+  include(cuda_architectures)  # sets BUILD_GPU, CMAKE_CUDA_ARCHITECTURES and why not
+endif()
+if(BUILD_GPU)
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 17)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  find_package(CUDAToolkit REQUIRED)
+  add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/step.cu
+                                common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
+  target_link_libraries(common_gpu PUBLIC base CUDA::cudart_static)
+  # -lineinfo lets compute-sanitizer and ncu name source lines; it costs no speed
+  target_compile_options(common_gpu PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
+  if(TARGET CUDA::cublas)
+    target_link_libraries(common_gpu PUBLIC CUDA::cublas)
+    target_compile_definitions(common_gpu PUBLIC HAVE_CUBLAS)
+  endif()
+endif()
+
+# ---- CPU executor --------------------------------------------------------------------------------------------------
+# Gives `out` a list of .cpp files that include the given .cu files, so that a C++ compiler takes them.
+function(as_cxx out)
+  set(files)
+  foreach(source ${ARGN})
+    if(NOT IS_ABSOLUTE ${source})
+      set(source ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    endif()
+    if(source MATCHES "\\.cu$")
+      file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR} ${source})
+      set(wrapper ${CMAKE_BINARY_DIR}/executor_sources/${name}.cpp)
+      file(CONFIGURE OUTPUT ${wrapper} CONTENT "#include \"${name}\"\n" @ONLY)
+      list(APPEND files ${wrapper})
+    else()
+      list(APPEND files ${source})
+    endif()
+  endforeach()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
+if(EXECUTOR)
+  find_package(Boost REQUIRED COMPONENTS context)
+  as_cxx(executor_sources common/bench.cu common/roofline.cu common/step.cu common/gemm_reference.cu common/gemm_step.cu
+         common/cublas_gemm.cu)
+  add_library(common_executor STATIC common/device_executor.cpp common/simt/executor.cpp ${executor_sources})
+  target_link_libraries(common_executor PUBLIC base Boost::context)
+  # kernels look at the same bytes through several types, as CUDA allows
+  target_compile_options(common_executor PUBLIC -fno-strict-aliasing)
+endif()
+
+# add_step(NN folder [SOURCES main.cu …] [TESTS test.cu …] [LIBRARIES …])
+# builds stepNN and stepNN_test for the GPU and labNN and labNN_test for the executor, and registers the tests.
+function(add_step number)
+  cmake_parse_arguments(STEP "" "" "SOURCES;TESTS;LIBRARIES" ${ARGN})
+  if(NOT STEP_SOURCES)
+    set(STEP_SOURCES main.cu)
+  endif()
+  if(NOT STEP_TESTS)
+    set(STEP_TESTS test.cu)
+  endif()
+  set(gpu_test ${CMAKE_SOURCE_DIR}/common/gpu_test.cu)
+  if(BUILD_GPU)
+    add_executable(step${number} ${STEP_SOURCES})
+    add_executable(step${number}_test ${STEP_TESTS} ${gpu_test})
+    foreach(program step${number} step${number}_test)
+      target_link_libraries(${program} PRIVATE common_gpu ${STEP_LIBRARIES})
+    endforeach()
+    target_link_libraries(step${number}_test PRIVATE catch_main)
+    add_test(NAME step${number} COMMAND step${number}_test)
+    set_tests_properties(step${number} PROPERTIES SKIP_RETURN_CODE 77 LABELS gpu)
+  endif()
+  if(EXECUTOR)
+    as_cxx(sources ${STEP_SOURCES})
+    as_cxx(tests ${STEP_TESTS} ${gpu_test})
+    add_executable(lab${number} ${sources})
+    add_executable(lab${number}_test ${tests})
+    foreach(program lab${number} lab${number}_test)
+      target_link_libraries(${program} PRIVATE common_executor ${STEP_LIBRARIES})
+      set_target_properties(${program} PROPERTIES ENABLE_EXPORTS ON)  # messages name kernels by their symbols
+    endforeach()
+    target_link_libraries(lab${number}_test PRIVATE catch_main)
+    add_test(NAME lab${number} COMMAND lab${number}_test)
+    set_tests_properties(lab${number} PROPERTIES LABELS executor)
+  endif()
+endfunction()

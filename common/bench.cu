@@ -1,0 +1,61 @@
+#include "common/bench.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+#if ON_GPU
+
+namespace {
+
+struct Event {
+  cudaEvent_t handle = nullptr;
+  Event() { CUDA_CHECK(cudaEventCreate(&handle)); }
+  ~Event() { cudaEventDestroy(handle); }
+  void record(Stream& stream) { CUDA_CHECK(cudaEventRecord(handle, stream.handle)); }
+};
+
+double seconds_of(Stream& stream, const std::function<void()>& enqueue) {
+  static Event before, after;
+  before.record(stream);
+  enqueue();
+  after.record(stream);
+  CUDA_CHECK(cudaEventSynchronize(after.handle));
+  float ms = 0;
+  CUDA_CHECK(cudaEventElapsedTime(&ms, before.handle, after.handle));
+  return 1e-3 * ms;
+}
+
+}  // namespace
+
+Timing time_work(Stream& stream, int samples, const std::function<void(int)>& work) {
+  int run = 0;
+  for (int i = 0; i < 3; ++i) work(run++);
+  stream.synchronize();
+  const double once = seconds_of(stream, [&] { work(run++); });
+  const int batch = std::max(1, std::min(256, static_cast<int>(std::lround(1e-3 / once))));  // about a millisecond
+  std::vector<double> times;
+  if (batch == 1) {
+    for (int i = 0; i < samples; ++i) times.push_back(seconds_of(stream, [&] { work(run++); }));
+  } else {
+    const Graph graph = Graph::capture(stream, [&] {
+      for (int i = 0; i < batch; ++i) work(run++);
+    });
+    graph.replay(stream);
+    for (int i = 0; i < samples; ++i) times.push_back(seconds_of(stream, [&] { graph.replay(stream); }) / batch);
+  }
+  std::sort(times.begin(), times.end());
+  const size_t n = times.size();
+  return {times[n / 2], (times[n * 9 / 10] - times[n / 10]) / times[n / 2]};
+}
+
+#else
+
+Timing time_work(Stream&, int, const std::function<void(int)>&) { return {}; }
+
+#endif

@@ -1,0 +1,96 @@
+// device.hpp on the CPU executor.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "common/device.hpp"
+
+namespace {
+std::atomic<size_t> in_use{0}, peak{0};
+constexpr size_t kHeader = 256;  // keeps the size in front of a buffer and the buffer 256-byte aligned, as on a GPU
+}  // namespace
+
+const DeviceInfo& device() {
+  static const DeviceInfo info = [] {
+    DeviceInfo d;
+    d.name = "CPU executor";
+    d.multiprocessors = 1;
+    d.memory_bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+    d.shared_bytes_per_block = simt::kMaxSharedBytes;
+    return d;
+  }();
+  return info;
+}
+
+std::string why_no_device() { return ""; }
+
+size_t free_device_bytes() {
+  return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+void* device_allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* block = nullptr;
+  if (bytes > device().memory_bytes || posix_memalign(&block, kHeader, bytes + kHeader) != 0)
+    throw EnvironmentError(
+        fmt::format("out of memory: {} bytes wanted, the machine has {}", bytes, device().memory_bytes));
+  *static_cast<size_t*>(block) = bytes;
+  char* data = static_cast<char*>(block) + kHeader;
+  std::memset(data, 0xff, bytes);
+  const size_t now = in_use += bytes;
+  size_t seen = peak;
+  while (now > seen && !peak.compare_exchange_weak(seen, now)) {
+  }
+  return data;
+}
+
+void device_free(void* address) noexcept {
+  if (!address) return;
+  char* block = static_cast<char*>(address) - kHeader;
+  in_use -= *reinterpret_cast<size_t*>(block);
+  std::free(block);
+}
+
+size_t device_bytes_in_use() { return in_use; }
+size_t device_bytes_peak() { return peak; }
+
+Stream::Stream() = default;
+Stream::~Stream() = default;
+void Stream::synchronize() {
+  if (recording) throw EnvironmentError("synchronize() while a graph is captured");
+}
+
+Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
+  Graph graph;
+  stream.recording = &graph.launches_;
+  try {
+    work();
+  } catch (...) {
+    stream.recording = nullptr;
+    throw;
+  }
+  stream.recording = nullptr;
+  graph.nodes_ = static_cast<int>(graph.launches_.size());
+  return graph;
+}
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+void Graph::replay(Stream& stream) const {
+  for (const auto& work : launches_) stream.run(work);
+}
+
+void copy_bytes_to_device(Stream& stream, void* to, const void* from, size_t bytes) {
+  copy_bytes_on_device(stream, to, from, bytes);
+}
+void copy_bytes_to_host(Stream& stream, void* to, const void* from, size_t bytes) {
+  copy_bytes_on_device(stream, to, from, bytes);
+}
+void copy_bytes_on_device(Stream& stream, void* to, const void* from, size_t bytes) {
+  if (bytes > 0) stream.run([=] { std::memcpy(to, from, bytes); });
+}
+void fill_bytes(Stream& stream, void* to, unsigned char value, size_t bytes) {
+  if (bytes > 0) stream.run([=] { std::memset(to, value, bytes); });
+}

@@ -1,0 +1,80 @@
+#include "common/roofline.hpp"
+
+#include <algorithm>
+
+#include "common/bench.hpp"
+#include "common/launch.hpp"
+
+double peak_fp32_flops(const DeviceInfo& d) {
+  const int lanes = d.sm == 75 || d.sm == 80 ? 64 : 128;  // FMA lanes of one multiprocessor
+  return d.gpu ? 2.0 * lanes * d.multiprocessors * d.clock_hz : 0;
+}
+
+double peak_bf16_flops(const DeviceInfo& d) {
+  double per_clock = 0;  // FLOP of one multiprocessor in one clock
+  switch (d.sm) {
+    case 80:
+      per_clock = 2048;
+      break;
+    case 86:
+    case 89:
+      per_clock = 512;
+      break;
+    case 90:
+      per_clock = 4096;
+      break;
+    default:
+      break;
+  }
+  return per_clock * d.multiprocessors * d.clock_hz;
+}
+
+namespace {
+
+__global__ void copy_kernel(const uint4* from,  // [count]
+                            uint4* to,          // [count]
+                            size_t count) {
+  const size_t stride = size_t(gridDim.x) * blockDim.x;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride)
+    to[i] = load_streaming(&from[i]);
+}
+
+// Reads everything and writes only if a sum that never occurs occurs, so that no read can be left out.
+__global__ void read_kernel(const uint4* from,  // [count]
+                            unsigned* never, size_t count) {
+  const size_t stride = size_t(gridDim.x) * blockDim.x;
+  unsigned sum = 0;
+  for (size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint4 v = load_streaming(&from[i]);
+    sum ^= v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (sum == 0x12345678u) *never = sum;
+}
+
+double measure(bool write) {
+  if (!device().gpu) return 0;
+  const size_t bytes = std::min<size_t>(size_t(1) << 30, free_device_bytes() / 4) / 16 * 16;
+  DeviceBuffer<uint4> from(bytes / 16), to(write ? bytes / 16 : 1);
+  Stream stream;
+  // The count of a copy's blocks: all that fit at once leave some lanes idle at the end, many more do not.
+  const dim3 grid(static_cast<unsigned>(device().multiprocessors * 32));
+  const Timing t = time_work(stream, 30, [&](int) {
+    if (write)
+      launch(copy_kernel, grid, dim3(512), on(stream), from.data(), to.data(), from.size());
+    else
+      launch(read_kernel, grid, dim3(512), on(stream), from.data(), reinterpret_cast<unsigned*>(to.data()),
+             from.size());
+  });
+  return static_cast<double>(write ? 2 * bytes : bytes) / t.seconds;
+}
+
+}  // namespace
+
+double measured_copy_bandwidth() {
+  static const double value = measure(true);
+  return value;
+}
+double measured_read_bandwidth() {
+  static const double value = measure(false);
+  return value;
+}

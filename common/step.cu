@@ -1,0 +1,319 @@
+#include "common/step.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/bench.hpp"
+#include "common/roofline.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+struct Options {
+  std::vector<std::string> shapes, rungs;
+  bool list = false, check_only = false;
+  int samples = 25;
+  uint64_t seed = 1, order_seed = 0;
+  std::string json_file;
+};
+
+// What is known of a rung after it has run.
+struct Row {
+  const Rung* rung;
+  Check check;
+  Timing timing;
+  double flop, bytes;
+  double barriers_per_block;
+  double gflops() const { return timing.seconds > 0 ? flop / timing.seconds * 1e-9 : 0; }
+  double gbps() const { return timing.seconds > 0 ? bytes / timing.seconds * 1e-9 : 0; }
+};
+
+double barriers_per_block_since([[maybe_unused]] uint64_t barriers, [[maybe_unused]] uint64_t blocks) {
+#if ON_GPU
+  return 0;
+#else
+  const simt::Counters now = simt::counters();
+  return now.blocks == blocks ? 0 : double(now.barriers - barriers) / double(now.blocks - blocks);
+#endif
+}
+
+Row run_rung(const Problem& problem, const Rung& rung, const Options& options, Stream& stream) {
+  Row row{&rung, {}, {}, rung.flop >= 0 ? rung.flop : problem.flop, rung.bytes >= 0 ? rung.bytes : problem.bytes, 0};
+  problem.poison();
+#if ON_GPU
+  const uint64_t barriers = 0, blocks = 0;
+#else
+  const uint64_t barriers = simt::counters().barriers, blocks = simt::counters().blocks;
+#endif
+  rung.run(stream, 0);
+  stream.synchronize();
+  row.barriers_per_block = barriers_per_block_since(barriers, blocks);
+  row.check = rung.check();
+  if (row.check.ok && !options.check_only)
+    row.timing = time_work(stream, options.samples, [&](int i) { rung.run(stream, i % problem.copies); });
+  return row;
+}
+
+// The first row of that role that was timed, or null.
+const Row* first(const std::vector<Row>& rows, Rung::Role role) {
+  for (const Row& row : rows)
+    if (row.rung->role == role && row.timing.seconds > 0) return &row;
+  return nullptr;
+}
+
+double ceiling(const Step& step, const Problem& problem) {
+  if (step.memory_bound) return measured_copy_bandwidth();
+  return problem.dtype == "bf16" ? peak_bf16_flops(device()) : peak_fp32_flops(device());
+}
+
+double of_ceiling(const Step& step, const Row& row, double peak) {
+  const double rate = step.memory_bound ? row.gbps() : row.gflops();
+  return peak > 0 ? 1e9 * rate / peak : 0;
+}
+
+std::string ratio(double value, const char* unit) {
+  return value > 0 ? fmt::format("{:.{}f}{}", value, unit[0] == '%' ? 1 : 2, unit) : "–";
+}
+
+void print_timed(const Step& step, const std::vector<Row>& rows, double peak) {
+  const Row *base = first(rows, Rung::kBaseline), *peer = first(rows, Rung::kPeer);
+  const bool workspace = std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.rung->workspace > 0; });
+  const std::string first_rate = step.memory_bound ? "GB/s" : "GFLOPS",
+                    second_rate = step.memory_bound ? "GFLOPS" : "GB/s";
+  fmt::print(" {:<38}{:>10}{:>9}{:>10}{:>10}{:>12}{:>12}{:>9}{}  check\n", "rung", "time ms", "spread", first_rate,
+             second_rate, "vs before", "vs " + step.peer_name, step.memory_bound ? "of copy" : "of peak",
+             workspace ? "   extra MB" : "");
+  for (const Row& row : rows) {
+    if (!row.rung->skip.empty()) {
+      fmt::print(" {:<38}skipped: {}\n", row.rung->name, row.rung->skip);
+      continue;
+    }
+    if (row.timing.seconds <= 0) {  // checked only, or wrong: no speed
+      fmt::print(" {:<38}{:>10}  {}\n", row.rung->name, "–", row.check.text());
+      continue;
+    }
+    const auto against = [&](const Row* other) { return other ? other->timing.seconds / row.timing.seconds : 0; };
+    fmt::print(" {:<38}{:>10.4f}{:>9}{:>10.0f}{:>10.0f}{:>12}{:>12}{:>9}{}  {}\n", row.rung->name,
+               1e3 * row.timing.seconds, ratio(100 * row.timing.spread, "%"),
+               step.memory_bound ? row.gbps() : row.gflops(), step.memory_bound ? row.gflops() : row.gbps(),
+               ratio(against(base), "×"), ratio(100 * against(peer), "%"),
+               ratio(100 * of_ceiling(step, row, peak), "%"),
+               workspace ? fmt::format("{:>11.1f}", row.rung->workspace / 1e6) : "", row.check.text());
+  }
+}
+
+void print_counted(const std::vector<Row>& rows) {
+  const Card& card = kCards[0];
+  fmt::print(" {:<38}{:>12}{:>12}{:>12}{:>16}{:>22}  check\n", "rung", "MFLOP", "least MB", "FLOP/byte",
+             "barriers/block", fmt::format("bound on {}", card.name + 7));
+  for (const Row& row : rows) {
+    if (!row.rung->skip.empty()) {
+      fmt::print(" {:<38}skipped: {}\n", row.rung->name, row.rung->skip);
+      continue;
+    }
+    const Bound bound = roofline(card, row.flop, row.bytes);
+    fmt::print(" {:<38}{:>12.2f}{:>12.3f}{:>12.2f}{:>16.1f}{:>22}  {}\n", row.rung->name, row.flop * 1e-6,
+               row.bytes * 1e-6, row.flop / row.bytes, row.barriers_per_block,
+               fmt::format("{:.2f} µs, {}", 1e6 * bound.seconds, bound.memory ? "memory" : "arithmetic"),
+               row.check.text());
+  }
+}
+
+json row_json(const Step& step, const Problem& problem, const Row& row, const std::vector<Row>& rows, double peak) {
+  const Row *base = first(rows, Rung::kBaseline), *peer = first(rows, Rung::kPeer);
+  json j{{"step", step.number},
+         {"rung", row.rung->name},
+         {"shape", problem.shape},
+         {"dtype", problem.dtype},
+         {"checked", row.check.ok},
+         {"max_abs", row.check.max_abs},
+         {"mean_abs", row.check.mean_abs},
+         {"of_tolerance", row.check.used},
+         {"workspace_bytes", row.rung->workspace}};
+  if (!row.rung->skip.empty()) j["skipped"] = row.rung->skip;
+  if (row.timing.seconds > 0) {
+    j["ms"] = 1e3 * row.timing.seconds;
+    j["spread"] = row.timing.spread;
+    j["gflops"] = row.gflops();
+    j["gbps"] = row.gbps();
+    j["of_peak"] = of_ceiling(step, row, peak);
+    if (base) j["baseline"] = base->rung->name, j["vs_baseline"] = base->timing.seconds / row.timing.seconds;
+    if (peer) j["peer"] = peer->rung->name, j["vs_peer"] = peer->timing.seconds / row.timing.seconds;
+  }
+  j["machine"] = json::parse(machine_json());
+  return j;
+}
+
+bool wanted(const Rung& rung, const Options& options) {
+  if (options.rungs.empty()) return true;
+  return std::any_of(options.rungs.begin(), options.rungs.end(),
+                     [&](const std::string& part) { return rung.name.find(part) != std::string::npos; });
+}
+
+// Builds, runs and prints one shape; returns whether every rung that ran was right.
+bool run_shape(const Step& step, const Shape& shape, const Options& options, json& rows_json) {
+  const double needed = step.device_bytes(shape), available = static_cast<double>(free_device_bytes());
+  if (needed > 0.95 * available)
+    throw EnvironmentError(fmt::format("--shape {}: needs {:.1f} GB of device memory, {:.1f} GB are free", shape.text(),
+                                       needed * 1e-9, available * 1e-9));
+  const Problem problem = step.build(shape, options.seed);
+  Stream stream;
+  std::vector<Row> rows;
+  fmt::print(" shape {} · {}\n", problem.shape, problem.dtype);
+  for (const Rung& rung : problem.rungs) {
+    if (!wanted(rung, options)) continue;
+    if (rung.skip.empty())
+      rows.push_back(run_rung(problem, rung, options, stream));
+    else
+      rows.push_back({&rung, {}, {}, problem.flop, problem.bytes, 0});
+  }
+  if (rows.empty()) throw BadInput(fmt::format("--rung: no rung of step {} matches; --list names them", step.number));
+  const bool timed = device().gpu;
+  const double peak = timed && !options.check_only ? ceiling(step, problem) : 0;
+  if (timed)
+    print_timed(step, rows, peak);
+  else
+    print_counted(rows);
+  if (peak > 0)
+    fmt::print(" ceiling: {:.0f} {}\n", peak * 1e-9,
+               step.memory_bound ? "GB/s, a copy measured in this run (read + written)"
+                                 : "GFLOPS, computed from multiprocessors × lanes × clock");
+  bool ok = true;
+  for (const Row& row : rows) {
+    rows_json.push_back(row_json(step, problem, row, rows, peak));
+    if (row.rung->skip.empty()) ok = ok && row.check.ok;
+  }
+  return ok;
+}
+
+void list_rungs(const Step& step, const Options& options) {
+  const Problem problem = step.build(step.small_shapes.at(0), options.seed);
+  for (const Rung& rung : problem.rungs)
+    fmt::print("{}{}\n", rung.name,
+               rung.role == Rung::kBaseline ? "  (baseline)"
+               : rung.role == Rung::kPeer   ? "  (peer)"
+                                            : "");
+}
+
+int run_command(const Step& step, const Options& options, const std::string& command) {
+  std::vector<Shape> shapes;
+  for (const std::string& text : options.shapes) shapes.push_back(parse_shape(text, step.form));
+  if (const std::string reason = why_no_device(); !reason.empty()) {
+    fmt::print(stderr, "{}. `make lab{}` runs the same kernels on the CPU; `make env_check` says what is wrong.\n",
+               reason, step.number);
+    return kNothingRan;
+  }
+#if !ON_GPU
+  simt::set_block_order(options.order_seed);
+#endif
+  if (options.list) {
+    list_rungs(step, options);
+    return kOk;
+  }
+  if (shapes.empty()) shapes = device().gpu ? step.shapes : step.small_shapes;
+  fmt::print("Step {} · {:<32} {}\n", step.number, step.title, machine_text());
+  bool ok = true;
+  json rows = json::array();
+  for (const Shape& shape : shapes) ok = run_shape(step, shape, options, rows) && ok;
+  if (!options.json_file.empty()) {
+    std::ofstream file(options.json_file);
+    file << json{{"machine", json::parse(machine_json())}, {"command", command}, {"rows", rows}}.dump(1) << "\n";
+    if (!file.flush()) throw BadInput(fmt::format("--json {}: cannot be written", options.json_file));
+  }
+  return ok ? kOk : kCheckFailed;
+}
+
+}  // namespace
+
+Shape parse_shape(const std::string& text, const std::string& form) {
+  const size_t wanted = static_cast<size_t>(std::count(form.begin(), form.end(), 'x')) + 1;
+  const auto bad = [&](const std::string& why) {
+    return BadInput(
+        fmt::format("--shape {}: {}; wanted {} with {} whole numbers from 1 to 2147483647", text, why, form, wanted));
+  };
+  Shape shape;
+  size_t begin = 0;
+  for (;;) {
+    const size_t end = std::min(text.find('x', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos)
+      throw bad(fmt::format("'{}' is not a whole number", part));
+    if (part.size() > 10 || std::stoll(part) > 2147483647) throw bad(fmt::format("{} is too large", part));
+    if (std::stoll(part) == 0) throw bad("0 is not a size");
+    shape.dims.push_back(std::stoi(part));
+    if (end == text.size()) break;
+    begin = end + 1;
+  }
+  if (shape.dims.size() != wanted) throw bad(fmt::format("{} numbers", shape.dims.size()));
+  return shape;
+}
+
+std::string machine_text() {
+  const DeviceInfo& d = device();
+  if (!d.gpu)
+    return fmt::format("CPU executor · {} host threads · no GPU used: results and counts, no times",
+#if ON_GPU
+                       1
+#else
+                       simt::worker_count()
+#endif
+    );
+  return fmt::format("{} · sm_{} · driver {} · CUDA {} · no TF32", d.name, d.sm, d.driver, d.runtime);
+}
+
+std::string machine_json() {
+  const DeviceInfo& d = device();
+  return json{{"name", d.name},
+              {"sm", d.sm},
+              {"multiprocessors", d.multiprocessors},
+              {"memory_bytes", d.memory_bytes},
+              {"clock_hz", d.clock_hz},
+              {"driver", d.driver},
+              {"cuda", d.runtime}}
+      .dump();
+}
+
+int run_main(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const BadInput& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return kBadInput;
+  } catch (const EnvironmentError& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return kEnvironment;
+  } catch (const std::exception& error) {  // a kernel broke a rule of the machine, or memory ran out
+    fmt::print(stderr, "error: {}\n", error.what());
+    return kCheckFailed;
+  }
+}
+
+int run_step(const Step& step, int argc, char** argv) {
+  Options options;
+  CLI::App app{fmt::format("Step {}: {}", step.number, step.title)};
+  app.add_option("--shape", options.shapes, fmt::format("problem size {}; may be repeated", step.form));
+  app.add_option("--rung", options.rungs, "only rungs whose name contains this; may be repeated");
+  app.add_flag("--list", options.list, "name the rungs and stop");
+  app.add_option("--samples", options.samples, "timed samples a rung")->check(CLI::Range(1, 100000));
+  app.add_flag("--check-only", options.check_only, "check every rung, time none");
+  app.add_option("--seed", options.seed, "seed of the inputs");
+  app.add_option("--order-seed", options.order_seed, "executor: shuffle the order of blocks by this seed");
+  app.add_option("--json", options.json_file, "also write the rows to this file");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return kBadInput;
+  }
+  std::string command;
+  for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(i ? argv[i] : "step" + step.number);
+  return run_main([&] { return run_command(step, options, command); });
+}
