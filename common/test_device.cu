@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "common/catch.hpp"
 #include "common/launch.hpp"
 
