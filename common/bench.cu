@@ -20,7 +20,9 @@ struct Event {
   void record(Stream& stream) { CUDA_CHECK(cudaEventRecord(handle, stream.handle)); }
 };
 
-double seconds_of(Stream& stream, const std::function<void()>& enqueue) {
+}  // namespace
+
+double time_once(Stream& stream, const std::function<void()>& enqueue) {
   static Event before, after;
   before.record(stream);
   enqueue();
@@ -31,23 +33,21 @@ double seconds_of(Stream& stream, const std::function<void()>& enqueue) {
   return 1e-3 * ms;
 }
 
-}  // namespace
-
 Timing time_work(Stream& stream, int samples, const std::function<void(int)>& work) {
   int run = 0;
   for (int i = 0; i < 3; ++i) work(run++);
   stream.synchronize();
-  const double once = seconds_of(stream, [&] { work(run++); });
+  const double once = time_once(stream, [&] { work(run++); });
   const int batch = std::max(1, std::min(256, static_cast<int>(std::lround(1e-3 / once))));  // about a millisecond
   std::vector<double> times;
   if (batch == 1) {
-    for (int i = 0; i < samples; ++i) times.push_back(seconds_of(stream, [&] { work(run++); }));
+    for (int i = 0; i < samples; ++i) times.push_back(time_once(stream, [&] { work(run++); }));
   } else {
     const Graph graph = Graph::capture(stream, [&] {
       for (int i = 0; i < batch; ++i) work(run++);
     });
     graph.replay(stream);
-    for (int i = 0; i < samples; ++i) times.push_back(seconds_of(stream, [&] { graph.replay(stream); }) / batch);
+    for (int i = 0; i < samples; ++i) times.push_back(time_once(stream, [&] { graph.replay(stream); }) / batch);
   }
   std::sort(times.begin(), times.end());
   const size_t n = times.size();
@@ -55,6 +55,12 @@ Timing time_work(Stream& stream, int samples, const std::function<void(int)>& wo
 }
 
 #else
+
+double time_once(Stream& stream, const std::function<void()>& enqueue) {
+  enqueue();
+  stream.synchronize();
+  return 0;
+}
 
 Timing time_work(Stream&, int, const std::function<void(int)>&) { return {}; }
 

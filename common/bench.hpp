@@ -14,5 +14,8 @@ struct Timing {
 // host's launch time is not part of the figure. Only on a GPU: on the executor a time says nothing and 0 comes back.
 Timing time_work(Stream& stream, int samples, const std::function<void(int)>& work);
 
+// GPU seconds, by events, of what `enqueue` puts on the stream once; waits for it. 0 on the executor, where it only runs.
+double time_once(Stream& stream, const std::function<void()>& enqueue);
+
 // Host seconds since an arbitrary start.
 double host_seconds();
