@@ -1,0 +1,163 @@
+// A driver that answers: what may still keep a program from its card, or give it another one than expected.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "env_check/diagnosis.hpp"
+
+namespace env_check {
+namespace {
+
+void check_mig(Diagnosis& d) {  // case 27
+  for (size_t i = 0; i < d.f.nvml.devices.size(); ++i) {
+    const NvmlDevice& n = d.f.nvml.devices[i];
+    if (n.mig_current && n.mig_pending && *n.mig_current != *n.mig_pending)
+      d.warning("mig_pending", "A change of the MIG mode waits for a reset of the card.",
+                {fmt::format("card {}: MIG mode {}, pending {}", i, *n.mig_current, *n.mig_pending)},
+                {fmt::format("sudo nvidia-smi --gpu-reset -i {}   # no program may use the card", i)});
+    if (n.mig_current == 1 && n.mig_devices == 0) {
+      const bool only = !d.works;
+      d.add(only ? Severity::kError : Severity::kWarning, "mig_without_instance",
+            "MIG is on, but the card is not divided: CUDA sees no device on it.",
+            {fmt::format("card {} ({}): MIG on, 0 instances", i, n.name)},
+            {"sudo nvidia-smi mig -lgip   # the possible profiles",
+             fmt::format("sudo nvidia-smi mig -i {} -cgi <profile> -C", i),
+             fmt::format("# or without MIG: sudo nvidia-smi -i {} -mig 0", i)});
+    }
+  }
+}
+
+void check_memory(Diagnosis& d) {  // case 20
+  for (size_t i = 0; i < d.f.nvml.devices.size(); ++i) {
+    const NvmlDevice& n = d.f.nvml.devices[i];
+    const bool failed = n.remap_failure.value_or(0) != 0, pending = n.remap_pending.value_or(0) != 0;
+    if (!failed && !pending) continue;
+    d.add(failed ? Severity::kError : Severity::kWarning, "ecc",
+          failed ? "The card could not repair a broken memory row: it wants replacing."
+                 : "The card found a broken memory row and repairs it at the next reset.",
+          {fmt::format("card {} ({}): row remap {}", i, n.name, failed ? "failed" : "pending")},
+          {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot"});
+  }
+}
+
+bool is_vgpu(const Diagnosis& d) {
+  for (const NvmlDevice& n : d.f.nvml.devices)
+    if (n.virtualization == 2) return true;
+  for (const CudaDevice& c : d.f.driver.devices)
+    if (c.name.rfind("GRID ", 0) == 0) return true;
+  return false;
+}
+
+void check_context(Diagnosis& d) {
+  const Facts& f = d.f;
+  const int result = f.driver.context_result.value_or(0);
+  const std::string said = "creating a context returned " + code_text(result);
+  std::optional<int> mode;
+  if (!f.driver.devices.empty()) mode = f.driver.devices[0].compute_mode;
+  if (mode == 2)  // case 25
+    d.error("prohibited_mode", "The card is in compute mode PROHIBITED: no program may use it.",
+            {"compute mode 2", said}, {"sudo nvidia-smi -c DEFAULT"});
+  else if (mode == 3)  // case 24
+    d.add(result == 46 ? Severity::kError : Severity::kNote, "exclusive_mode",
+          result == 46 ? "The card is in exclusive mode, and another process has it."
+                       : "The card is in exclusive mode: a second process gets error 46 (busy or unavailable).",
+          {"compute mode 3 (exclusive process)", result == 46 ? said : "a context could be made"},
+          {"nvidia-smi   # which process has it", "sudo nvidia-smi -c DEFAULT"});
+  if (result == 0 || d.any_error()) return;
+  if (is_vgpu(d) && (result == 46 || result == 801 || result == 102))
+    d.error("vgpu", "The virtual GPU admits no CUDA context: its profile is for graphics, or it has no licence.",
+            {said},
+            {"nvidia-smi -q | grep -iE 'licen|product'",
+             "# a compute profile (…C) or a full-size one, and a licence for the guest"});
+  else if (result == 2 && f.system.address_limit)
+    d.error("address_space_limit",
+            "The process's address space is limited; CUDA reserves far more of it than of memory.",
+            {said, fmt::format("ulimit -v is {} kB", *f.system.address_limit)}, {"ulimit -v unlimited"});
+  else if (result == 214)
+    d.error("ecc", "The card reports an uncorrectable memory error.", {said},
+            {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot"});
+  else if (result == 805 || result == 807)
+    d.error("mps_unreachable", "The program is told to use MPS, but no MPS daemon answers.",
+            {said, d.env_text("CUDA_MPS_PIPE_DIRECTORY")},
+            {"nvidia-cuda-mps-control -d", "unset CUDA_MPS_PIPE_DIRECTORY   # or without MPS"});
+  else
+    d.error("context_failed", "The card is found, but no program can start on it.", {said},
+            {"nvidia-smi   # which processes use it, how much memory is free",
+             "sudo dmesg | grep -iE 'nvrm|xid' | tail -20"});
+}
+
+void check_order(Diagnosis& d) {  // case 30
+  const Facts& f = d.f;
+  std::set<std::string> models;
+  Lines cuda, nvml;
+  const auto short_id = [](const std::string& pci) {
+    return pci.size() > 7 ? pci.substr(pci.size() - 7) : pci;
+  };  // 01:00.0
+  for (const CudaDevice& c : f.driver.devices) models.insert(c.name), cuda.push_back(short_id(c.pci));
+  for (const NvmlDevice& n : f.nvml.devices) nvml.push_back(short_id(n.pci));
+  if (models.size() < 2 || f.env("CUDA_DEVICE_ORDER") || f.env("CUDA_VISIBLE_DEVICES")) return;
+  if (cuda == nvml) return;
+  d.note("device_order", "CUDA numbers the cards by speed, nvidia-smi by bus: card 0 is not the same for both.",
+         {"CUDA: " + join(cuda), "nvidia-smi: " + (nvml.empty() ? "unknown" : join(nvml))},
+         {"export CUDA_DEVICE_ORDER=PCI_BUS_ID"});
+}
+
+}  // namespace
+
+void check_cards(Diagnosis& d) {
+  const Facts& f = d.f;
+  check_mig(d);
+  check_memory(d);
+  if (!d.works) return;
+  check_context(d);
+  check_order(d);
+
+  if (const std::string* list = f.env("CUDA_VISIBLE_DEVICES")) {
+    const Lines items = list_items(*list, ',');
+    if (static_cast<int64_t>(items.size()) > *f.driver.count)
+      d.warning("visible_devices_cut",
+                "CUDA_VISIBLE_DEVICES is cut off at its first entry that is no card of this machine.",
+                {d.env_text("CUDA_VISIBLE_DEVICES"), fmt::format("{} card(s) are left", *f.driver.count)},
+                {"nvidia-smi -L", "unset CUDA_VISIBLE_DEVICES"});
+  }
+  for (const PciDevice& p : d.gpus)
+    if (d.native && !f.env("CUDA_VISIBLE_DEVICES") && (p.driver == "vfio-pci" || p.driver == "nouveau"))
+      d.note("card_not_for_cuda", "One more NVIDIA card is in this machine, which another driver owns.",
+             {p.bdf + ": driver " + p.driver}, {});
+  for (const CudaDevice& c : f.driver.devices)
+    if (c.managed_memory == 0)  // case 26
+      d.note("no_managed_memory",
+             "This card or virtual GPU has no managed memory: cudaMallocManaged returns 801. The tutorial does not use "
+             "it.",
+             {c.name + ": attribute 83 is 0"},
+             {"# a vGPU: turn on unified memory in the hypervisor (a full-size profile)"});
+  if (f.driver.jit_library == false && !f.system.wsl && !f.system.tegra)  // case 48
+    d.warning("ptxjit_missing",
+              "The driver's PTX compiler is missing: programs without machine code for this card fail with error 221.",
+              {"dlopen: " + f.driver.jit_error}, d.install_driver(""));
+  if (f.system.mps_control && !f.system.mps_daemon && d.native)  // case 34
+    d.warning(
+        "mps_unreachable", "An MPS pipe is left over, but no daemon listens: programs may wait for it.",
+        {d.env_text("CUDA_MPS_PIPE_DIRECTORY"), "the pipe exists, no process nvidia-cuda-mps-control"},
+        {"nvidia-cuda-mps-control -d", "# or without MPS:", "unset CUDA_MPS_PIPE_DIRECTORY; rm -rf /tmp/nvidia-mps"});
+  for (const char* name : {"CUDA_CACHE_DISABLE", "CUDA_FORCE_PTX_JIT"})
+    if (d.env_is(name, "1"))  // case 38
+      d.note("jit_cache_off", "PTX is compiled anew at every start of a program, which can take minutes.",
+             {d.env_text(name)}, {fmt::format("unset {}", name)});
+  if (f.nvml.state == "answered" && f.nvml.init_result.value_or(0) != 0 && f.nvml.init_result != 18)
+    d.warning("nvml_failed", "CUDA works, but NVML, and so nvidia-smi, does not.",
+              {fmt::format("nvmlInit returned {}", *f.nvml.init_result)},
+              {"nvidia-smi", "sudo dmesg | grep -iE 'nvrm|xid' | tail -20"});
+  if (f.module.profiling_admin_only == true && !f.system.sys_admin) {  // case 84
+    Lines fix = {
+        "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiler.conf",
+        "sudo update-initramfs -u || sudo dracut --force", "sudo reboot", "# or only once: sudo ncu …"};
+    if (!f.system.container.empty())
+      fix = {"docker run --gpus all --cap-add=SYS_ADMIN …", "# a rented machine: ask the provider"};
+    d.note("profiler_counters",
+           "ncu may not read the performance counters (ERR_NVGPUCTRPERM). Programs are not affected.",
+           {"RmProfilingAdminOnly is 1", "this process has no CAP_SYS_ADMIN"}, fix);
+  }
+}
+
+}  // namespace env_check

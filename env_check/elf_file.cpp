@@ -1,0 +1,308 @@
+#include "env_check/elf_file.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+namespace env_check {
+namespace {
+
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;
+constexpr uint16_t kMachineCuda = 190;
+constexpr uint64_t kMaxTable = 64 << 20;  // no honest section table or string table is larger
+constexpr size_t kMaxBlobs = 1 << 20;
+
+// A window [base, base + size) of a file. Reads outside it fail instead of reading something else.
+class Window {
+ public:
+  Window(int fd, uint64_t base, uint64_t size) : fd_(fd), base_(base), size_(size) {}
+  uint64_t size() const { return size_; }
+  bool holds(uint64_t at, uint64_t n) const { return at <= size_ && n <= size_ - at; }
+  bool read(uint64_t at, void* to, uint64_t n) const {
+    if (!holds(at, n)) return false;
+    char* p = static_cast<char*>(to);
+    while (n > 0) {
+      const ssize_t got = pread(fd_, p, n, static_cast<off_t>(base_ + at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      p += got, at += static_cast<uint64_t>(got), n -= static_cast<uint64_t>(got);
+    }
+    return true;
+  }
+  template <class T>
+  bool read(uint64_t at, T& value) const {
+    return read(at, &value, sizeof value);
+  }
+  Window part(uint64_t at, uint64_t n) const {  // clipped to this window
+    at = std::min(at, size_);
+    return {fd_, base_ + at, std::min(n, size_ - at)};
+  }
+
+ private:
+  int fd_;
+  uint64_t base_, size_;
+};
+
+std::string machine_name(uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86_64";
+    case EM_386:
+      return "i386";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_ARM:
+      return "arm";
+    case EM_PPC64:
+      return "ppc64";
+    case kMachineCuda:
+      return "cuda";
+    default:
+      return fmt::format("ELF machine {}", machine);
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(ElfDetails& out) : out_(out) {}
+
+  void file(const Window& w) {
+    uint32_t magic = 0;
+    char ar[8] = {};
+    if (w.read(0, ar, 8) && std::memcmp(ar, "!<arch>\n", 8) == 0) return archive(w);
+    if (!w.read(0, magic)) return fail("it is shorter than any program");
+    if (magic == kFatbinMagic) return fatbins(w);
+    if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return elf(w);
+    fail("it is neither an ELF file, an archive nor a fatbin");
+  }
+
+ private:
+  struct FatbinHeader {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size;
+  };
+  struct EntryHeader {  // the 48 bytes of an entry's header that are understood
+    uint16_t kind, unused;
+    uint32_t header_size;
+    uint64_t size;
+    uint32_t compressed_size, options;
+    uint16_t minor, major;
+    uint32_t arch;
+    uint32_t name, name_length;
+    uint64_t flags;
+  };
+  static_assert(sizeof(FatbinHeader) == 16 && sizeof(EntryHeader) == 48, "the layout on disk");
+
+  void fail(const std::string& why) {
+    if (out_.binary.error.empty()) out_.binary.error = why;
+  }
+
+  void add(DeviceCode code) {
+    for (DeviceCode& have : out_.binary.code)
+      if (have.kind == code.kind && have.arch == code.arch && have.suffix == code.suffix &&
+          have.isa_major == code.isa_major && have.isa_minor == code.isa_minor) {
+        ++have.count;
+        return;
+      }
+    code.count = 1;
+    if (out_.binary.code.size() < 1000) out_.binary.code.push_back(code);
+  }
+
+  void fatbins(const Window& w) {
+    uint64_t at = 0;
+    for (size_t blobs = 0; blobs < kMaxBlobs; ++blobs) {
+      // Blobs start at multiples of 8; a linker may have left a gap.
+      FatbinHeader header{};
+      uint64_t gap = 0;
+      bool found = false;
+      for (; gap <= 4096 && w.read(at + gap, header); gap += 8)
+        if ((found = header.magic == kFatbinMagic)) break;
+      if (!found) {
+        if (blobs == 0) fail("its device code section holds no fatbin");
+        return;
+      }
+      at += gap;
+      if (header.header_size < sizeof header || !w.holds(at + header.header_size, header.size))
+        return fail("a fatbin is cut short");
+      entries(w.part(at + header.header_size, header.size));
+      at += header.header_size + header.size;
+      at = (at + 7) / 8 * 8;
+    }
+  }
+
+  void entries(const Window& w) {
+    uint64_t at = 0;
+    EntryHeader e{};
+    while (w.read(at, e)) {
+      if (e.header_size < sizeof e || e.header_size > 65536 || !w.holds(at + e.header_size, e.size))
+        return fail("a fatbin entry is cut short");
+      if ((e.kind == 1 || e.kind == 2) && e.arch > 0 && e.arch < 10000) {
+        DeviceCode code;
+        code.kind = e.kind == 1 ? "ptx" : "cubin";
+        code.arch = static_cast<int>(e.arch);
+        if (e.flags & 0x100000) code.suffix = "a";
+        if (e.flags & 0x200000) code.suffix = "f";
+        if (e.kind == 1) code.isa_major = e.major, code.isa_minor = e.minor;
+        add(code);
+      }
+      at += e.header_size + e.size;
+      if (w.size() - at < sizeof e) return;  // padding
+    }
+  }
+
+  void archive(const Window& w) {
+    uint64_t at = 8;
+    char header[60];
+    for (size_t members = 0; members < 100000 && w.read(at, header, sizeof header); ++members) {
+      if (header[58] != '`' || header[59] != '\n') return fail("its archive index is damaged");
+      uint64_t size = 0;
+      for (int i = 48; i < 58 && header[i] >= '0' && header[i] <= '9'; ++i)
+        size = size * 10 + static_cast<uint64_t>(header[i] - '0');
+      at += sizeof header;
+      if (!w.holds(at, size)) return fail("an archive member is cut short");
+      const Window member = w.part(at, size);
+      uint32_t magic = 0;
+      if (member.read(0, magic) && std::memcmp(&magic, ELFMAG, SELFMAG) == 0) elf(member);
+      at += size + size % 2;
+    }
+  }
+
+  void elf(const Window& w) {
+    unsigned char ident[EI_NIDENT] = {};
+    Elf64_Ehdr h{};
+    uint16_t machine = 0;
+    if (!w.read(0, ident, sizeof ident) || !w.read(18, machine)) return fail("its ELF header is cut short");
+    out_.binary.elf_bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : ident[EI_CLASS] == ELFCLASS32 ? 32 : 0;
+    out_.binary.machine = machine_name(machine);
+    if (ident[EI_DATA] != ELFDATA2LSB) return fail("it is a big-endian file");
+    if (ident[EI_CLASS] != ELFCLASS64) return fail("it is a 32-bit file: CUDA programs are 64-bit");
+    if (!w.read(0, h)) return fail("its ELF header is cut short");
+    if (h.e_machine == kMachineCuda) return cubin(w, h);
+    if (h.e_shoff == 0) return fail("it has no section table (stripped too far)");
+    if (h.e_shentsize != sizeof(Elf64_Shdr)) return fail("its section table has an unknown form");
+
+    // With 65280 sections or more the number and the name table's index stand in section 0.
+    Elf64_Shdr zero{};
+    if (!w.read(h.e_shoff, zero)) return fail("its section table is cut short");
+    const uint64_t count = h.e_shnum != 0 ? h.e_shnum : zero.sh_size;
+    const uint64_t names = h.e_shstrndx != SHN_XINDEX ? h.e_shstrndx : zero.sh_link;
+    if (count > kMaxTable / sizeof(Elf64_Shdr) || !w.holds(h.e_shoff, count * sizeof(Elf64_Shdr)))
+      return fail("its section table is cut short");
+    std::vector<Elf64_Shdr> sections(count);
+    if (count == 0 || !w.read(h.e_shoff, sections.data(), count * sizeof(Elf64_Shdr)) || names >= count)
+      return fail("its section table is damaged");
+    const std::string strings = table(w, sections[names]);
+    for (const Elf64_Shdr& s : sections) {
+      const std::string name = text_at(strings, s.sh_name);
+      if ((name == ".nv_fatbin" || name == "__nv_relfatbin") && s.sh_type != SHT_NOBITS && s.sh_size > 0) {
+        if (!w.holds(s.sh_offset, s.sh_size)) fail("its device code section is cut short");
+        fatbins(w.part(s.sh_offset, s.sh_size));
+      }
+      if (s.sh_type == SHT_DYNAMIC && s.sh_link < count)
+        dynamic(w.part(s.sh_offset, s.sh_size), table(w, sections[s.sh_link]));
+    }
+  }
+
+  // Since CUDA 13 (ABI version 8) the architecture stands in bits 8 to 15 of the flags, before in the lowest byte.
+  void cubin(const Window&, const Elf64_Ehdr& h) {
+    DeviceCode code;
+    code.kind = "cubin";
+    code.arch = static_cast<int>(h.e_ident[EI_ABIVERSION] >= 8 ? (h.e_flags >> 8) & 0xff : h.e_flags & 0xff);
+    if (code.arch == 0) return fail("its flags name no architecture");
+    add(code);
+  }
+
+  std::string table(const Window& w, const Elf64_Shdr& s) const {
+    if (s.sh_type == SHT_NOBITS || s.sh_size > kMaxTable || !w.holds(s.sh_offset, s.sh_size)) return "";
+    std::string text(s.sh_size, '\0');
+    if (!w.read(s.sh_offset, text.data(), text.size())) text.clear();
+    return text;
+  }
+
+  static std::string text_at(const std::string& strings, uint64_t at) {
+    if (at >= strings.size()) return "";
+    const size_t end = std::min(strings.find('\0', at), strings.size());
+    return strings.substr(at, std::min<size_t>(end - at, 4096));
+  }
+
+  void dynamic(const Window& w, const std::string& strings) {
+    std::string rpath, runpath;
+    Elf64_Dyn d{};
+    for (uint64_t at = 0; at < kMaxTable && w.read(at, d) && d.d_tag != DT_NULL; at += sizeof d) {
+      const std::string text = text_at(strings, d.d_un.d_val);
+      if (d.d_tag == DT_RPATH) rpath = text;
+      if (d.d_tag == DT_RUNPATH) runpath = text;
+      if (d.d_tag != DT_NEEDED || out_.binary.needed.size() >= 1000) continue;
+      for (const char* prefix : {"libcuda", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver",
+                                 "libcusparse", "libcupti", "libnv", "libnccl", "libnpp"})
+        if (text.rfind(prefix, 0) == 0) {
+          out_.binary.needed.push_back({text, "", ""});
+          break;
+        }
+    }
+    out_.is_runpath = !runpath.empty();
+    out_.search_path = out_.is_runpath ? runpath : rpath;
+  }
+
+  ElfDetails& out_;
+};
+
+// A regular file; a pipe or a device is not even opened, which could block or disturb it. -1 with errno otherwise.
+int open_regular(const std::string& path, uint64_t& size) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) return -1;
+  if (!S_ISREG(st.st_mode)) {
+    errno = EINVAL;
+    return -1;
+  }
+  size = static_cast<uint64_t>(st.st_size);
+  return open(path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+}  // namespace
+
+ElfDetails read_binary(const std::string& path) {
+  ElfDetails out;
+  out.binary.path = path;
+  uint64_t size = 0;
+  const int fd = open_regular(path, size);
+  if (fd < 0) {
+    out.binary.error = errno == EINVAL ? "it is not a regular file" : std::strerror(errno);
+    return out;
+  }
+  Reader(out).file(Window(fd, 0, size));
+  close(fd);
+  const std::string origin = path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
+  for (const std::string& name : {std::string("${ORIGIN}"), std::string("$ORIGIN")})
+    for (size_t at = out.search_path.find(name); at != std::string::npos; at = out.search_path.find(name, at)) {
+      out.search_path.replace(at, name.size(), origin);
+      at += origin.size();
+    }
+  return out;
+}
+
+ElfKind elf_kind(const std::string& path) {
+  uint64_t size = 0;
+  const int fd = open_regular(path, size);
+  if (fd < 0) return {};
+  unsigned char ident[EI_NIDENT] = {};
+  uint16_t machine = 0;
+  const Window w(fd, 0, size);
+  ElfKind kind;
+  if (w.read(0, ident, sizeof ident) && std::memcmp(ident, ELFMAG, SELFMAG) == 0 && w.read(18, machine)) {
+    kind.bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : ident[EI_CLASS] == ELFCLASS32 ? 32 : 0;
+    kind.machine = machine_name(machine);
+  }
+  close(fd);
+  return kind;
+}
+
+}  // namespace env_check
