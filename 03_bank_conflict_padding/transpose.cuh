@@ -50,19 +50,20 @@ __global__ void transpose_tiled_kernel(const In* in,  // [rows, cols]
                                        int rows, int cols) {
   static_assert(TILE % 32 == 0, "a warp moves 32 neighbours at a time");
   __shared__ Out tile[Layout::kSize];
-  const int tiles = ceil_div(cols, TILE);
+  const int tiles = ceil_div(cols, TILE), tx = threadIdx.x, ty = threadIdx.y;
   const int col0 = blockIdx.x % tiles * TILE, row0 = blockIdx.x / tiles * TILE;
+  // trip counts are known to the compiler: it unrolls, and all loads of a thread are under way before the first store
 #pragma unroll
-  for (int r = threadIdx.y; r < TILE; r += kTransposeRows)
+  for (int r = ty, i = 0; i < TILE / kTransposeRows; ++i, r += kTransposeRows)
 #pragma unroll
-    for (int c = threadIdx.x; c < TILE; c += 32)
+    for (int c = tx, j = 0; j < TILE / 32; ++j, c += 32)
       if (row0 + r < rows && col0 + c < cols)
         tile[Layout::at(r, c)] = converted<Out>(in[size_t(row0 + r) * cols + col0 + c]);
   __syncthreads();  // the tile is whole before anyone reads what others wrote
 #pragma unroll
-  for (int c = threadIdx.y; c < TILE; c += kTransposeRows)
+  for (int c = ty, i = 0; i < TILE / kTransposeRows; ++i, c += kTransposeRows)
 #pragma unroll
-    for (int r = threadIdx.x; r < TILE; r += 32)
+    for (int r = tx, j = 0; j < TILE / 32; ++j, r += 32)
       if (row0 + r < rows && col0 + c < cols) out[size_t(col0 + c) * rows + row0 + r] = tile[Layout::at(r, c)];
 }
 // [/tiled]
