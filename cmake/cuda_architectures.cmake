@@ -1,17 +1,27 @@
 # Decides whether the CUDA programs are built and for which cards.
-#   GPU=AUTO  only where nvcc and a usable GPU are, for that card
+#   GPU=AUTO  only where a working nvcc and a usable GPU are, for that card
 #   GPU=ON    wherever nvcc is: for the card that is there, else for CMAKE_CUDA_ARCHITECTURES or the portable list
 # CMAKE_CUDA_ARCHITECTURES=portable means every card of the list that the installed nvcc can target.
 
 set(why "")
-find_program(nvcc nvcc HINTS $ENV{CUDACXX} $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin /usr/local/cuda/bin)
+if(DEFINED ENV{CUDACXX})
+  set(nvcc $ENV{CUDACXX})
+else()
+  set(toolkits $ENV{CUDA_HOME} $ENV{CUDA_PATH})  # where one of them is set, the usual places are not searched
+  if(NOT toolkits)
+    set(usual_toolkits /usr/local/cuda/bin /opt/cuda/bin)
+  endif()
+  list(TRANSFORM toolkits APPEND /bin)
+  unset(nvcc CACHE)  # the answer may have changed since the last run
+  find_program(nvcc nvcc HINTS ${toolkits} PATHS ${usual_toolkits})
+endif()
 if(NOT nvcc)
   set(why "no nvcc was found (PATH, CUDA_HOME, /usr/local/cuda)")
 endif()
 
 # The compute capability of the first visible card, e.g. 90; empty where there is none.
 set(visible_arch "")
-find_program(nvidia_smi nvidia-smi)
+find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib)
 if(nvidia_smi)
   execute_process(COMMAND ${nvidia_smi} --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE caps
                   ERROR_QUIET RESULT_VARIABLE failed TIMEOUT 20)
@@ -23,11 +33,31 @@ if(GPU STREQUAL "AUTO" AND NOT why AND NOT visible_arch)
   set(why "nvcc is here, but no usable GPU: nvidia-smi names none")
 endif()
 
+# A toolkit that does not know the card, or whose nvcc refuses the host compiler, is found out here, with nvcc's words.
+if(NOT why)
+  execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE supported ERROR_QUIET)
+  if(GPU STREQUAL "AUTO" AND NOT supported MATCHES "compute_${visible_arch}[^0-9a-z]")
+    set(why "${nvcc} cannot build for this card, sm_${visible_arch}")
+  endif()
+  set(probe ${CMAKE_BINARY_DIR}/nvcc_probe.cu)
+  file(WRITE ${probe} "#include <cstdio>\n__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); }\n")
+  set(host_compiler ${CMAKE_CUDA_HOST_COMPILER} $ENV{CUDAHOSTCXX})
+  if(host_compiler)
+    list(GET host_compiler 0 host_compiler)
+    set(host_compiler -ccbin ${host_compiler})
+  endif()
+  execute_process(COMMAND ${nvcc} ${host_compiler} -std=c++17 -c ${probe} -o ${probe}.o RESULT_VARIABLE failed
+                  OUTPUT_VARIABLE nvcc_says ERROR_VARIABLE nvcc_says)
+  if(failed)
+    string(REGEX MATCH "[^\n]*error[^\n]*" nvcc_says "${nvcc_says}")
+    set(why "${nvcc} does not compile an empty kernel: ${nvcc_says}")
+  endif()
+endif()
+
 if(why)
   if(GPU STREQUAL "ON")
     message(FATAL_ERROR "GPU=ON, but ${why}. `make env_check` says more.")
   endif()
-  message(STATUS "CUDA programs are left out: ${why}. The same kernels run on the CPU executor.")
 else()
   set(BUILD_GPU ON)
   set(CMAKE_CUDA_COMPILER ${nvcc})
@@ -38,7 +68,6 @@ else()
         set(CMAKE_CUDA_ARCHITECTURES 90a)
       endif()
     else()
-      execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE supported ERROR_QUIET)
       set(CMAKE_CUDA_ARCHITECTURES "")
       foreach(arch 75 80 86 89 90 100 120)
         if(supported MATCHES "compute_${arch}[^0-9a-z]")
@@ -53,6 +82,5 @@ else()
       list(APPEND CMAKE_CUDA_ARCHITECTURES ${highest}-virtual)  # PTX, for cards that come later
     endif()
   endif()
-  set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES} CACHE STRING "cards to build for" FORCE)
   message(STATUS "CUDA programs are built with ${nvcc} for ${CMAKE_CUDA_ARCHITECTURES}")
 endif()

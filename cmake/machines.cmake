@@ -31,8 +31,14 @@ endif()
 
 # ---- GPU -----------------------------------------------------------------------------------------------------------
 set(BUILD_GPU OFF)
+set(why "GPU=OFF was asked for")
 if(NOT GPU STREQUAL "OFF")
   include(cuda_architectures)  # sets BUILD_GPU, CMAKE_CUDA_ARCHITECTURES and why not
+endif()
+# for the scripts of the front door: why there are no CUDA programs; empty where there are
+file(WRITE ${CMAKE_BINARY_DIR}/why_no_cuda.txt "${why}")
+if(why)
+  message(STATUS "CUDA programs are left out: ${why}. The same kernels run on the CPU executor.")
 endif()
 if(BUILD_GPU)
   enable_language(CUDA)
@@ -77,7 +83,7 @@ if(EXECUTOR)
   add_library(common_executor STATIC common/device_executor.cpp common/simt/executor.cpp ${executor_sources})
   target_link_libraries(common_executor PUBLIC base Boost::context)
   # kernels look at the same bytes through several types, as CUDA allows
-  target_compile_options(common_executor PUBLIC -fno-strict-aliasing)
+  target_compile_options(common_executor PUBLIC -fno-strict-aliasing -Wno-unknown-pragmas)
 endif()
 
 # add_step(NN folder [SOURCES main.cu …] [TESTS test.cu …] [LIBRARIES …])

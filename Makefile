@@ -1,0 +1,55 @@
+# The front door. Every target installs what is missing, configures and builds only what it needs.
+.DEFAULT_GOAL := help
+NUMBERS := 01 02 03 04 05 06 07 08 09
+STEP_TARGETS := $(NUMBERS:%=step%)
+LAB_TARGETS := $(NUMBERS:%=lab%)
+SANITIZE_TARGETS := $(NUMBERS:%=sanitize%)
+PROFILE_TARGETS := $(NUMBERS:%=profile%)
+ARGS ?=
+export CMAKE_ARGS GPU JOBS
+
+help: ## this list
+	@awk -F': ## ' '/^[^\t].*: ## / { n = split($$1, word, " "); sub("%", "NN", word[n]); \
+	  printf "  make %-14s %s\n", word[n], $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo '  NN is 01 to 09. ARGS="…" goes to the program: make step03 ARGS="--shape 100x100x100 --list".'
+	@echo '  GPU=OFF leaves the CUDA programs out, GPU=ON insists on them. JOBS=2 limits the build.'
+
+run: ## step 09 answers a question with the model that ships here; PROMPT="…" asks your own
+	@tools/step.sh step 09 $(if $(filter command,$(origin PROMPT)),--prompt "$$PROMPT") $(ARGS)
+
+test: ## every test: on the CPU executor, and on the GPU where there is one
+	@tools/test.sh
+
+$(STEP_TARGETS): step%: ## the CUDA program of a step, or the executor's where there is no usable GPU
+	@tools/step.sh step $* $(ARGS)
+
+$(LAB_TARGETS): lab%: ## the same kernels on the CPU executor
+	@tools/step.sh lab $* $(ARGS)
+
+env_check: ## what is wrong with driver, toolkit or architecture, and the fix
+	@tools/env_check.sh $(ARGS)
+
+ladder: ## all steps, one table and a plot
+	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/ladder.py $(ARGS)
+
+$(SANITIZE_TARGETS): sanitize%: ## compute-sanitizer (memcheck, racecheck, synccheck, initcheck) over a step's tests
+	@tools/sanitize.sh $*
+
+$(PROFILE_TARGETS): profile%: ## the four counters of ncu for a step's kernels, and what bounds them
+	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/profile.py $* $(ARGS)
+
+gpu-check: ## build, all tests, sanitizers and benches on this GPU; writes results/
+	@python3 tools/gpu_check.py $(ARGS)
+
+format: ## clang-format every source file
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs clang-format -i
+
+format-check: ## stop at a file that clang-format would change
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+
+clean: ## remove the build folders
+	@rm -rf build build-*
+
+.PHONY: help run test env_check ladder gpu-check format format-check clean \
+        $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS)
