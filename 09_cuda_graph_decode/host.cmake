@@ -1,14 +1,12 @@
 # The part of step 09 that needs neither CUDA nor the executor: files, tokenizer, output.
-include(${CMAKE_SOURCE_DIR}/cmake/host_libraries.cmake)
+include(${CMAKE_SOURCE_DIR}/cmake/host_libraries.cmake)  # imported targets are made once
 
 set(host_dir ${CMAKE_CURRENT_LIST_DIR})
 
 add_library(qwen_host STATIC
   ${host_dir}/added_tokens.cpp ${host_dir}/bpe.cpp ${host_dir}/config.cpp ${host_dir}/json_file.cpp ${host_dir}/npy.cpp
   ${host_dir}/safetensors.cpp ${host_dir}/split_regex.cpp ${host_dir}/tokenizer.cpp)
-target_compile_features(qwen_host PUBLIC cxx_std_17)
-target_include_directories(qwen_host PUBLIC ${CMAKE_SOURCE_DIR})
-target_link_libraries(qwen_host PUBLIC fmt::fmt nlohmann_json::nlohmann_json PRIVATE PCRE2::PCRE2 utf8proc::utf8proc)
+target_link_libraries(qwen_host PUBLIC base PRIVATE PCRE2::PCRE2 utf8proc::utf8proc)
 
 # Where the tests look for the published Qwen3 tokenizer (tokenizer.json, golden_tokens.json). It is too large to be
 # part of the repository; the tests that need it say so and pass where it is absent. The environment variable of the

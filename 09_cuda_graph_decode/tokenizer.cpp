@@ -202,6 +202,7 @@ class Reader {
       throw BadInput(
           fmt::format("{}: token {}: expected one id, found {} and {}", source_, quote_name(spelling), it->second, id));
     }
+    if (owner_[index]) return;  // an added token that the vocabulary holds too keeps the bytes it has there
     owner_[index] = spelling;
     parts_.bytes[index] = std::move(bytes);
   }
