@@ -33,12 +33,13 @@ double time_once(Stream& stream, const std::function<void()>& enqueue) {
   return 1e-3 * ms;
 }
 
-Timing time_work(Stream& stream, int samples, const std::function<void(int)>& work) {
+Timing time_work(Stream& stream, int samples, const std::function<void(int)>& work, bool as_graph) {
   int run = 0;
   for (int i = 0; i < 3; ++i) work(run++);
   stream.synchronize();
   const double once = time_once(stream, [&] { work(run++); });
-  const int batch = std::max(1, std::min(256, static_cast<int>(std::lround(1e-3 / once))));  // about a millisecond
+  const int millisecond = std::max(1, std::min(256, static_cast<int>(std::lround(1e-3 / once))));
+  const int batch = as_graph ? millisecond : 1;
   std::vector<double> times;
   if (batch == 1) {
     for (int i = 0; i < samples; ++i) times.push_back(time_once(stream, [&] { work(run++); }));
@@ -62,6 +63,6 @@ double time_once(Stream& stream, const std::function<void()>& enqueue) {
   return 0;
 }
 
-Timing time_work(Stream&, int, const std::function<void(int)>&) { return {}; }
+Timing time_work(Stream&, int, const std::function<void(int)>&, bool) { return {}; }
 
 #endif

@@ -1,5 +1,7 @@
 #include "common/gemm_step.hpp"
 
+#include <fmt/format.h>
+
 #include "common/random.hpp"
 
 namespace {
@@ -34,28 +36,32 @@ Problem build(const Shape& shape, uint64_t seed) {
   return problem;
 }
 
-Rung make_rung(const Problem& problem, const Shape& shape, const std::string& name, GemmLauncher launcher,
-               Rung::Role role) {
+}  // namespace
+
+Rung GemmStep::make_rung(const Problem& problem, const Shape& shape, const Entry& entry) {
   auto buffers = std::static_pointer_cast<Buffers>(problem.buffers);
   const Gemm gemm{buffers->A.data(), buffers->B.data(), buffers->C.data(), shape[0], shape[1], shape[2]};
   Rung rung;
-  rung.name = name;
-  rung.role = role;
-  rung.run = [launcher, gemm](Stream& stream, int) { launcher(stream, gemm); };
+  rung.name = entry.name;
+  rung.role = entry.role;
+  rung.run = [launcher = entry.launcher, gemm](Stream& stream, int) { launcher(stream, gemm); };
   rung.check = [buffers, columns = size_t(shape[1])] {
     const std::vector<double>& tolerance = buffers->tolerance;
     return compare(
         buffers->C.to_host(), buffers->want, [&](size_t i) { return tolerance[i]; }, columns);
   };
+  if (entry.note) rung.note = entry.note(gemm);
+  rung.on_host = entry.most_host_flop > 0;
+  if (rung.on_host && gemm.flop() > entry.most_host_flop)
+    rung.skip = fmt::format("a loop on the host would take too long: {:.0f} MFLOP, most {:.0f}", gemm.flop() * 1e-6,
+                            entry.most_host_flop * 1e-6);
   return rung;
 }
 
-}  // namespace
-
 GemmStep::GemmStep(std::string number, std::string title) : number_(std::move(number)), title_(std::move(title)) {}
 
-GemmStep& GemmStep::add(std::string name, GemmLauncher launcher, Rung::Role role) {
-  entries_.push_back({std::move(name), launcher, role});
+GemmStep& GemmStep::add(Entry entry) {
+  entries_.push_back(std::move(entry));
   return *this;
 }
 
@@ -77,8 +83,9 @@ GemmStep::operator Step() const {
   };
   step.build = [entries = entries_](const Shape& shape, uint64_t seed) {
     Problem problem = build(shape, seed);
-    for (const Entry& e : entries) problem.rungs.push_back(make_rung(problem, shape, e.name, e.launcher, e.role));
-    if (cublas_gemm()) problem.rungs.push_back(make_rung(problem, shape, "cuBLAS SGEMM", cublas_gemm(), Rung::kPeer));
+    for (const Entry& e : entries) problem.rungs.push_back(make_rung(problem, shape, e));
+    if (cublas_gemm())
+      problem.rungs.push_back(make_rung(problem, shape, {"cuBLAS SGEMM", cublas_gemm(), Rung::kPeer, nullptr, 0}));
     return problem;
   };
   return step;

@@ -56,7 +56,8 @@ Row run_rung(const Problem& problem, const Rung& rung, const Options& options, S
   row.barriers_per_block = barriers_per_block_since(barriers, blocks);
   row.check = rung.check();
   if (row.check.ok && !options.check_only)
-    row.timing = time_work(stream, options.samples, [&](int i) { rung.run(stream, i % problem.copies); });
+    row.timing = time_work(
+        stream, options.samples, [&](int i) { rung.run(stream, i % problem.copies); }, !rung.on_host);
   return row;
 }
 
@@ -81,6 +82,10 @@ std::string ratio(double value, const char* unit) {
   return value > 0 ? fmt::format("{:.{}f}{}", value, unit[0] == '%' ? 1 : 2, unit) : "–";
 }
 
+std::string verdict(const Row& row) {
+  return row.check.text() + (row.rung->note.empty() ? "" : " · " + row.rung->note);
+}
+
 void print_timed(const Step& step, const std::vector<Row>& rows, double peak) {
   const Row *base = first(rows, Rung::kBaseline), *peer = first(rows, Rung::kPeer);
   const bool workspace = std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.rung->workspace > 0; });
@@ -95,7 +100,7 @@ void print_timed(const Step& step, const std::vector<Row>& rows, double peak) {
       continue;
     }
     if (row.timing.seconds <= 0) {  // checked only, or wrong: no speed
-      fmt::print(" {:<38}{:>10}  {}\n", row.rung->name, "–", row.check.text());
+      fmt::print(" {:<38}{:>10}  {}\n", row.rung->name, "–", verdict(row));
       continue;
     }
     const auto against = [&](const Row* other) { return other ? other->timing.seconds / row.timing.seconds : 0; };
@@ -104,7 +109,7 @@ void print_timed(const Step& step, const std::vector<Row>& rows, double peak) {
                step.memory_bound ? row.gbps() : row.gflops(), step.memory_bound ? row.gflops() : row.gbps(),
                ratio(against(base), "×"), ratio(100 * against(peer), "%"),
                ratio(100 * of_ceiling(step, row, peak), "%"),
-               workspace ? fmt::format("{:>11.1f}", row.rung->workspace / 1e6) : "", row.check.text());
+               workspace ? fmt::format("{:>11.1f}", row.rung->workspace / 1e6) : "", verdict(row));
   }
 }
 
@@ -120,8 +125,7 @@ void print_counted(const std::vector<Row>& rows) {
     const Bound bound = roofline(card, row.flop, row.bytes);
     fmt::print(" {:<38}{:>12.2f}{:>12.3f}{:>12.2f}{:>16.1f}{:>22}  {}\n", row.rung->name, row.flop * 1e-6,
                row.bytes * 1e-6, row.flop / row.bytes, row.barriers_per_block,
-               fmt::format("{:.2f} µs, {}", 1e6 * bound.seconds, bound.memory ? "memory" : "arithmetic"),
-               row.check.text());
+               fmt::format("{:.2f} µs, {}", 1e6 * bound.seconds, bound.memory ? "memory" : "arithmetic"), verdict(row));
   }
 }
 
@@ -131,12 +135,14 @@ json row_json(const Step& step, const Problem& problem, const Row& row, const st
          {"rung", row.rung->name},
          {"shape", problem.shape},
          {"dtype", problem.dtype},
+         {"memory_bound", step.memory_bound},
          {"checked", row.check.ok},
          {"max_abs", row.check.max_abs},
          {"mean_abs", row.check.mean_abs},
          {"of_tolerance", row.check.used},
          {"workspace_bytes", row.rung->workspace}};
   if (!row.rung->skip.empty()) j["skipped"] = row.rung->skip;
+  if (!row.rung->note.empty()) j["note"] = row.rung->note;
   if (row.timing.seconds > 0) {
     j["ms"] = 1e3 * row.timing.seconds;
     j["spread"] = row.timing.spread;
@@ -173,7 +179,7 @@ bool run_shape(const Step& step, const Shape& shape, const Options& options, jso
     else
       rows.push_back({&rung, {}, {}, problem.flop, problem.bytes, 0});
   }
-  if (rows.empty()) throw BadInput(fmt::format("--rung: no rung of step {} matches; --list names them", step.number));
+  if (rows.empty()) return true;  // another part of the step may have the rung
   const bool timed = device().gpu;
   const double peak = timed && !options.check_only ? ceiling(step, problem) : 0;
   if (timed)
@@ -201,26 +207,47 @@ void list_rungs(const Step& step, const Options& options) {
                                             : "");
 }
 
-int run_command(const Step& step, const Options& options, const std::string& command) {
-  std::vector<Shape> shapes;
-  for (const std::string& text : options.shapes) shapes.push_back(parse_shape(text, step.form));
+long dimensions(const std::string& form) { return 1 + std::count(form.begin(), form.end(), 'x'); }
+
+// The shapes of each part: what the user named, sorted by the number of dimensions, else the part's own.
+std::vector<std::vector<Shape>> shapes_of(const std::vector<Step>& parts, const Options& options) {
+  std::vector<std::vector<Shape>> shapes(parts.size());
+  for (const std::string& text : options.shapes) {
+    size_t fits = 0;
+    while (fits < parts.size() && dimensions(parts[fits].form) != dimensions(text)) ++fits;
+    if (fits == parts.size()) fits = 0;  // none: the first one's form is named in the message
+    const Shape shape = parse_shape(text, parts[fits].form);
+    for (size_t i = fits; i < parts.size(); ++i)
+      if (dimensions(parts[i].form) == dimensions(text)) shapes[i].push_back(shape);
+  }
+  if (options.shapes.empty())
+    for (size_t i = 0; i < parts.size(); ++i) shapes[i] = device().gpu ? parts[i].shapes : parts[i].small_shapes;
+  return shapes;
+}
+
+int run_command(const std::vector<Step>& parts, const Options& options, const std::string& command) {
+  const auto shapes = shapes_of(parts, options);
   if (const std::string reason = why_no_device(); !reason.empty()) {
     fmt::print(stderr, "{}. `make lab{}` runs the same kernels on the CPU; `make env_check` says what is wrong.\n",
-               reason, step.number);
+               reason, parts[0].number);
     return kNothingRan;
   }
 #if !ON_GPU
   simt::set_block_order(options.order_seed);
 #endif
   if (options.list) {
-    list_rungs(step, options);
+    for (const Step& step : parts) list_rungs(step, options);
     return kOk;
   }
-  if (shapes.empty()) shapes = device().gpu ? step.shapes : step.small_shapes;
-  fmt::print("Step {} · {:<32} {}\n", step.number, step.title, machine_text());
   bool ok = true;
   json rows = json::array();
-  for (const Shape& shape : shapes) ok = run_shape(step, shape, options, rows) && ok;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (shapes[i].empty()) continue;
+    fmt::print("Step {} · {:<32} {}\n", parts[i].number, parts[i].title, machine_text());
+    for (const Shape& shape : shapes[i]) ok = run_shape(parts[i], shape, options, rows) && ok;
+  }
+  if (rows.empty())
+    throw BadInput(fmt::format("--rung: no rung of step {} matches; --list names them", parts[0].number));
   if (!options.json_file.empty()) {
     std::ofstream file(options.json_file);
     file << json{{"machine", json::parse(machine_json())}, {"command", command}, {"rows", rows}}.dump(1) << "\n";
@@ -294,10 +321,15 @@ int run_main(const std::function<int()>& body) {
   }
 }
 
-int run_step(const Step& step, int argc, char** argv) {
+int run_step(const Step& step, int argc, char** argv) { return run_steps({step}, argc, argv); }
+
+int run_steps(const std::vector<Step>& parts, int argc, char** argv) {
   Options options;
-  CLI::App app{fmt::format("Step {}: {}", step.number, step.title)};
-  app.add_option("--shape", options.shapes, fmt::format("problem size {}; may be repeated", step.form));
+  CLI::App app{fmt::format("Step {}: {}", parts[0].number, parts[0].title)};
+  std::string forms = parts[0].form;
+  for (const Step& step : parts)
+    if (forms.find(step.form) == std::string::npos) forms += " or " + step.form;
+  app.add_option("--shape", options.shapes, fmt::format("problem size {}; may be repeated", forms));
   app.add_option("--rung", options.rungs, "only rungs whose name contains this; may be repeated");
   app.add_flag("--list", options.list, "name the rungs and stop");
   app.add_option("--samples", options.samples, "timed samples a rung")->check(CLI::Range(1, 100000));
@@ -314,6 +346,6 @@ int run_step(const Step& step, int argc, char** argv) {
     return kBadInput;
   }
   std::string command;
-  for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(i ? argv[i] : "step" + step.number);
-  return run_main([&] { return run_command(step, options, command); });
+  for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(i ? argv[i] : "step" + parts[0].number);
+  return run_main([&] { return run_command(parts, options, command); });
 }

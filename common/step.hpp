@@ -18,6 +18,8 @@ struct Rung {
   std::function<void(Stream&, int copy)> run;  // enqueues the work once, on copy number `copy` of the buffers
   std::function<Check()> check;                // compares the output of copy 0 with the reference
   std::string skip;                            // not empty: cannot run here, and why
+  std::string note;                            // printed behind the check: which path ran
+  bool on_host = false;                        // works on the host itself: a graph cannot repeat it
   double flop = -1, bytes = -1;                // where they differ from the problem's
   double workspace = 0;                        // bytes of device memory beyond inputs and outputs
 };
@@ -46,6 +48,10 @@ struct Step {
 // Runs the command line of a step. Options: --shape (repeatable) --rung --list --samples --check-only --seed --json
 // --order-seed. Returns the exit status (common/error.hpp).
 int run_step(const Step& step, int argc, char** argv);
+
+// The same for a step of several tables. A --shape goes to the parts whose form has as many numbers; a part that gets
+// none of the named shapes, or has no rung that --rung names, is left out.
+int run_steps(const std::vector<Step>& parts, int argc, char** argv);
 
 // Runs `body` and turns what it throws into one line and an exit status; for programs with a command line of their own.
 int run_main(const std::function<int()>& body);
