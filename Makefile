@@ -37,7 +37,7 @@ $(SANITIZE_TARGETS): sanitize%: ## compute-sanitizer (memcheck, racecheck, syncc
 	@tools/sanitize.sh $*
 
 $(PROFILE_TARGETS): profile%: ## the four counters of ncu for a step's kernels, and what bounds them
-	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/profile.py $* $(ARGS)
+	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/profile_step.py $* $(ARGS)
 
 gpu-check: ## build, all tests, sanitizers and benches on this GPU; writes results/
 	@python3 tools/gpu_check.py $(ARGS)
