@@ -42,6 +42,10 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, const LaunchConfig& how
   config.stream = how.stream->handle;
   cudaLaunchAttribute attribute{};
   if (how.dependent && device().sm >= 90) {
+    // A multiprocessor changes its split of L1 and shared memory only when it is empty: one split for the whole chain,
+    // or the next kernel waits for the last block of this one.
+    CUDA_CHECK(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;

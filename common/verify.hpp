@@ -32,8 +32,8 @@ inline double to_double(bfloat16 v) { return static_cast<double>(__bfloat162floa
 inline double to_double(__half v) { return static_cast<double>(__half2float(v)); }
 
 constexpr double kFloatUlp = 0x1p-24;    // largest relative rounding error of a float
-constexpr double kBfloat16Ulp = 0x1p-9;  // of a bfloat16
-constexpr double kHalfUlp = 0x1p-12;     // of a half
+constexpr double kBfloat16Ulp = 0x1p-8;  // of a bfloat16
+constexpr double kHalfUlp = 0x1p-11;     // of a half
 
 // Tolerance of a float dot product of length K against double: six deviations of a random walk of K roundings, each of
 // relative size 2^-24, on sums as large as `magnitude` = Σ|a·b| (Higham, Accuracy and Stability, 2.8: such errors grow
