@@ -156,10 +156,11 @@ struct Place {
   Place at(const std::string& name) const { return {origin, key.empty() ? name : key + "." + name}; }
   Place at(size_t index) const { return {origin, fmt::format("{}[{}]", key, index)}; }
   [[noreturn]] void fail(const std::string& expected, const json& found) const {
-    std::string text = found.dump(-1, ' ', true, json::error_handler_t::replace);
+    // An array or object is not printed: it may be large, and printing recurses as deep as the file nests.
+    std::string text = found.is_structured() ? "" : found.dump(-1, ' ', true, json::error_handler_t::replace);
     if (text.size() > 40) text = text.substr(0, 37) + "...";
-    throw BadInput(fmt::format("{}: key '{}': expected {}, found {} {}", origin, key.empty() ? "(top)" : key, expected,
-                               found.type_name(), text));
+    throw BadInput(fmt::format("{}: key '{}': expected {}, found {}{}", origin, key.empty() ? "(top)" : key, expected,
+                               found.type_name(), text.empty() ? "" : " " + text));
   }
 };
 

@@ -201,7 +201,8 @@ class Gatherer {
     if (nvcc.empty() || !is_program(nvcc)) return;
     const string real = real_path(nvcc);
     Toolkit t;
-    t.root = parent(parent(real.empty() ? nvcc : real));
+    t.root = wrapped_root(real);
+    if (t.root.empty()) t.root = parent(parent(real.empty() ? nvcc : real));
     t.nvcc = nvcc;
     t.from = from;
     for (const Toolkit& have : f_.toolkits)
@@ -210,7 +211,8 @@ class Gatherer {
     // anywhere.
     struct stat link {};
     const bool is_link = lstat(nvcc.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
-    const string near = parent(parent(nvcc));
+    const bool wrapper = elf_kind(real).bits == 0;
+    const string near = wrapper ? t.root : parent(parent(nvcc));
     if (!include_file(near, "cuda_runtime.h").empty())
       t.headers = true;
     else if (is_link && base_name(real) == "nvcc")
@@ -221,6 +223,17 @@ class Gatherer {
       t.gcc_max = integer(version_after(read_text(header, 1 << 20), "__GNUC__ > "));
     }
     f_.toolkits.push_back(t);
+  }
+
+  // The root behind a wrapper script (Debian's /usr/bin/nvcc, a module system's), which only nvcc itself knows:
+  // "#$ TOP=/usr/local/cuda-13.0/bin/.." in what it would do. "" for nvcc itself.
+  string wrapped_root(const string& real) const {
+    if (real.empty() || elf_kind(real).bits != 0) return "";
+    const string plan =
+        Child::program({real, "--dryrun", "-E", "-x", "cu", "/dev/null"}, true).finish(o_.program_limit).output;
+    for (const string& line : split(plan, '\n'))
+      if (starts_with(line, "#$ TOP=")) return real_path(trimmed(line.substr(7)));
+    return "";
   }
 
   static string include_file(const string& root, const string& name) {

@@ -16,7 +16,9 @@ struct Version {
   bool known() const { return !parts.empty(); }
   int major() const { return parts.empty() ? 0 : parts[0]; }
   int minor() const { return parts.size() < 2 ? 0 : parts[1]; }
-  Version release() const { return {major(), minor()}; }  // 13.0 of 13.0.88
+  Version release() const {  // 13.0 of 13.0.88
+    return known() ? Version(major(), minor()) : Version();
+  }
   std::string text() const;
 };
 bool operator<(const Version& a, const Version& b);
