@@ -13,7 +13,7 @@ else()
   endif()
   list(TRANSFORM toolkits APPEND /bin)
   unset(nvcc CACHE)  # the answer may have changed since the last run
-  find_program(nvcc nvcc HINTS ${toolkits} PATHS ${usual_toolkits})
+  find_program(nvcc nvcc HINTS ${toolkits} PATHS ${usual_toolkits} NO_CMAKE_SYSTEM_PATH)
 endif()
 if(NOT nvcc)
   set(why "no nvcc was found (PATH, CUDA_HOME, /usr/local/cuda)")
@@ -21,7 +21,7 @@ endif()
 
 # The compute capability of the first visible card, e.g. 90; empty where there is none.
 set(visible_arch "")
-find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib)
+find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib NO_CMAKE_SYSTEM_PATH)
 if(nvidia_smi)
   execute_process(COMMAND ${nvidia_smi} --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE caps
                   ERROR_QUIET RESULT_VARIABLE failed TIMEOUT 20)
