@@ -102,7 +102,7 @@ void check_wsl(Diagnosis& d) {
           {"sudo apt-get purge 'nvidia-driver-*' 'nvidia-utils-*' 'libnvidia-*' cuda cuda-drivers", "sudo ldconfig",
            "# then only the toolkit, from the wsl-ubuntu repository: cuda-toolkit-X-Y"});
   }
-  if (d.works) return;
+  if (d.works || !f.system.container.empty()) return;  // a container in WSL may just not have been given the card
   if (!f.wsl.dxg) {
     d.error("wsl_no_gpu_device", "This WSL has no /dev/dxg: it is WSL 1, or a kernel without Windows' GPU driver.",
             {"/dev/dxg does not exist", "kernel " + f.system.kernel},
@@ -310,7 +310,7 @@ void check_driver(Diagnosis& d) {
   check_hidden(d);
   if (d.works || d.has("visible_devices_hides") || d.has("visible_devices_uuid")) return;
 
-  if (p.state == "not_loaded" && !f.system.wsl) check_not_loaded(d);
+  if (p.state == "not_loaded" && (!f.system.wsl || !f.system.container.empty())) check_not_loaded(d);
   if (!f.system.container.empty() && p.state != "timeout") {
     const bool no_library =
         d.has("container_no_compute") || d.has("image_driver_libraries") || d.has("driver_folder_unusual");

@@ -88,9 +88,10 @@ void check_nvcc(Diagnosis& d, const Toolkit& t) {
                    "old nvcc)"});
         break;
       }
-  const Version ptxas(t.ptxas), path_ptxas(f.path_ptxas);  // case 55
+  // Case 55. nvcc prefers the ptxas beside it; the one on PATH matters to Triton and to toolkits put together by hand.
+  const Version ptxas(t.ptxas), path_ptxas(f.path_ptxas);
   if ((ptxas.known() && ptxas.release() != version.release()) ||
-      (path_ptxas.known() && path_ptxas.release() != version.release()))
+      (t.from == "PATH" && path_ptxas.known() && path_ptxas.release() != version.release()))
     d.warning(
         "ptxas_mixed", "nvcc and ptxas come from different toolkits.",
         {toolkit_text(t), "ptxas beside it: " + (t.ptxas.empty() ? "none" : t.ptxas),

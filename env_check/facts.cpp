@@ -257,7 +257,9 @@ std::string redacted_text(std::string text, const Identity& id) {
   // Names that are also ordinary words of these facts identify nobody, and replacing them would garble the facts.
   static const std::set<std::string> ordinary = {"root",  "nvidia", "ubuntu",    "debian", "cuda",  "user",   "gpu",
                                                  "local", "usr",    "localhost", "lib",    "linux", "docker", "runner"};
-  for (const auto& [name, with] : {std::pair<std::string, std::string>{id.user, "USER"}, {id.host, "HOST"}})
+  const std::string short_host = id.host.substr(0, id.host.find('.'));
+  for (const auto& [name, with] :
+       {std::pair<std::string, std::string>{id.user, "USER"}, {id.host, "HOST"}, {short_host, "HOST"}})
     if (name.size() >= 2 && !ordinary.count(name)) replace_word(text, name, with);
   return text;
 }
@@ -311,6 +313,7 @@ Identity this_identity() {
   }
   if (const char* home = std::getenv("HOME"); home && home[0] == '/') id.home = home;
   while (id.home.size() > 1 && id.home.back() == '/') id.home.pop_back();
+  if (const char* caller = std::getenv("SUDO_USER")) id.user = caller;  // root's own name identifies nobody
   char host[256] = {};
   if (gethostname(host, sizeof host - 1) == 0) id.host = host;
   return id;

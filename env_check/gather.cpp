@@ -439,8 +439,8 @@ class Gatherer {
     for (const string& name : names_in(at("/var/lib/dpkg/info"))) {
       if (name.size() < 5 || name.substr(name.size() - 5) != ".list") continue;
       const string package = name.substr(0, std::min(name.find(':'), name.size() - 5));
-      for (const char* start :
-           {"libnvidia-compute-", "nvidia-utils-", "nvidia-driver-", "cuda-drivers", "nvidia-dkms-"})
+      for (const char* start : {"libnvidia-compute-", "nvidia-utils-", "nvidia-driver-", "cuda-drivers", "nvidia-dkms-",
+                                "libcuda1", "libnvidia-ml1"})
         if (starts_with(package, start)) m.packages.push_back(package);
     }
   }
