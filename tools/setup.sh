@@ -37,7 +37,7 @@ need_file nlohmann-json3-dev include/nlohmann/json.hpp
 need_file libcli11-dev include/CLI/CLI.hpp
 need_file libpcre2-dev include/pcre2.h
 need_file libutf8proc-dev include/utf8proc.h
-need_file libboost-context-dev 'lib/*/libboost_context*' 'lib/libboost_context*'
+need_file libboost-context-dev 'lib/*/libboost_context*.so' 'lib/libboost_context*.so' 'lib/*/libboost_context*.a'
 
 if [ ${#missing[@]} -gt 0 ]; then
   command -v ninja >/dev/null || missing+=(ninja-build)
