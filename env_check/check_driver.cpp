@@ -137,11 +137,17 @@ void check_not_loaded(Diagnosis& d) {
     return;
   }
   if (contains(f.driver.error, "too short") || contains(f.driver.error, "invalid ELF header")) {
-    const bool image = !f.system.container.empty();
-    d.error(image ? "image_driver_libraries" : "broken_libcuda", "The file libcuda.so.1 that is found is no library.",
-            how,
-            image ? Lines{"# in the image: delete the empty libcuda files, or build it without a mounted driver"}
-                  : d.install_driver(""));
+    const std::string file = f.driver.error.substr(0, f.driver.error.find(": "));
+    const std::string folder = file.substr(0, file.rfind('/'));
+    const std::string* search = f.env("LD_LIBRARY_PATH");
+    if (search && contains(":" + *search + ":", ":" + folder + ":"))
+      d.error("broken_libcuda", "The file libcuda.so.1 that LD_LIBRARY_PATH leads to is no library.",
+              {how[0], d.env_text("LD_LIBRARY_PATH")}, {"unset LD_LIBRARY_PATH", "# or delete " + file});
+    else if (!f.system.container.empty())
+      d.error("image_driver_libraries", "The container's image carries a libcuda.so.1 that is no library.", how,
+              {"# in the image: delete the empty libcuda files, or build it without a mounted driver"});
+    else
+      d.error("broken_libcuda", "The file libcuda.so.1 that is found is no library.", how, d.install_driver(""));
     return;
   }
   for (const Library& l : f.libraries)

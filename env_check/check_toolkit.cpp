@@ -109,8 +109,10 @@ void check_against_driver(Diagnosis& d, const Toolkit& t) {
     source = "the version of the kernel module";
   }
   if (!toolkit.known() || !driver.known()) return;
-  const Lines how = {fmt::format("driver {}: up to CUDA {} (from {})", driver_version(f), driver.text(), source),
-                     toolkit_text(t)};
+  const Lines how = {
+      fmt::format("driver {}: up to CUDA {} (from {})",
+                  driver_version(f).empty() ? "of unknown version" : driver_version(f), driver.text(), source),
+      toolkit_text(t)};
   const std::string needed = driver_for_toolkit(toolkit, f.system.wsl);
   if (toolkit.major() > driver.major()) {  // case 2
     const std::string least = oldest_driver_for_major(toolkit.major(), f.system.wsl);

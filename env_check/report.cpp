@@ -60,7 +60,7 @@ class Text {
     out_ += (style_.colour ? fmt::format("\033[{}m{}\033[0m", code, shown) : shown) + clean_line(rest) + "\n";
   }
   void fact(const std::string& name, const std::string& value) {
-    if (!value.empty()) line(fmt::format("  {:<10}{}", name, value));
+    if (!value.empty()) line(fmt::format("  {:<12}{}", name, value));
   }
   std::string take() { return std::move(out_); }
 
