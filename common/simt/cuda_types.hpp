@@ -117,6 +117,8 @@ inline void __stcs(T* p, T v) {
 }
 inline float __expf(float x) { return expf(x); }
 inline float __logf(float x) { return logf(x); }
+inline float __sinf(float x) { return sinf(x); }
+inline float __cosf(float x) { return cosf(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float x) { return 1.f / sqrtf(x); }
 inline float __frcp_rn(float x) { return 1.f / x; }
