@@ -8,6 +8,7 @@
 #pragma once
 #include <cmath>
 
+#include "04_vectorized_double_buffer/tile_copy.cuh"
 #include "common/gemm.hpp"
 #include "common/launch.hpp"
 
@@ -26,58 +27,6 @@ struct WarpTiles {
   static_assert(BK % 8 == 0, "eight neighbouring threads copy eight neighbouring k of a row of A: one sector");
   static_assert(BK % 2 == 0, "the two operand buffers swap once per k and must be back in place for the next tile");
   static_assert(kThreads <= 1024, "a block has at most 1024 threads");
-};
-
-// Copies the tiles of A and B of one block, one k tile after the other; what lies outside the matrices becomes zero.
-// VECTOR: rows of B start at multiples of 16 bytes, so that four floats move at once.
-template <class T, bool VECTOR>
-class TileCopy {
- public:
-  __device__ __forceinline__ TileCopy(const float* A,  // [M, K]
-                                      const float* B,  // [K, N]
-                                      int M, int N, int K, int row0, int col0)
-      : a_(A + size_t(row0 + threadIdx.x / 8) * K + threadIdx.x % 8),
-        b_(B + size_t(threadIdx.x * kWidth / T::BN) * N + col0 + threadIdx.x * kWidth % T::BN),
-        a_step_(size_t(kRowsOfA) * K),
-        b_step_(size_t(kRowsOfB) * N),
-        rows_left_(M - row0 - int(threadIdx.x / 8)),
-        k_left_(K),
-        column_valid_(col0 + int(threadIdx.x) * kWidth % T::BN < N) {}
-
-  // Starts the copies of the next k tile.
-  __device__ __forceinline__ void start(float* stage) {  // A [BK, BM + 4], then B [BK, BN]
-    const int t = threadIdx.x;
-#pragma unroll
-    for (int i = 0; i < T::BM / kRowsOfA; ++i)
-#pragma unroll
-      for (int j = 0; j < T::BK; j += 8)
-        cp_async_4(stage + (t % 8 + j) * T::kRowOfA + t / 8 + i * kRowsOfA, a_ + i * a_step_ + j,
-                   i * kRowsOfA < rows_left_ && t % 8 + j < k_left_);
-    float* tile_b = stage + T::BK * T::kRowOfA + t * kWidth;
-#pragma unroll
-    for (int i = 0; i < T::BK / kRowsOfB; ++i) {
-      const bool valid = column_valid_ && t * kWidth / T::BN + i * kRowsOfB < k_left_;
-      if constexpr (VECTOR)
-        cp_async_16(tile_b + i * kRowsOfB * T::BN, b_ + i * b_step_, valid);
-      else
-        cp_async_4(tile_b + i * kRowsOfB * T::BN, b_ + i * b_step_, valid);
-    }
-    cp_async_commit();
-    a_ += T::BK;
-    b_ += b_step_ * (T::BK / kRowsOfB);
-    k_left_ -= T::BK;
-  }
-
- private:
-  static constexpr int kWidth = VECTOR ? 4 : 1;                  // floats a copy of B moves
-  static constexpr int kRowsOfA = T::kThreads / 8;               // rows of A that the block copies at once
-  static constexpr int kRowsOfB = T::kThreads * kWidth / T::BN;  // rows of B, likewise
-  static_assert(T::BM % kRowsOfA == 0, "the copy of A leaves no thread with part of its rows");
-  static_assert(kRowsOfB * T::BN == T::kThreads * kWidth && T::BK % kRowsOfB == 0, "likewise for whole rows of B");
-  const float *a_, *b_;  // this thread's first element of the next tile
-  size_t a_step_, b_step_;
-  int rows_left_, k_left_;
-  bool column_valid_;
 };
 
 // COUNT floats in groups of four that lie `step` floats apart.
@@ -154,28 +103,30 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm) gemm_warp_tile_k
 }
 // [/warp tile]
 
-// Whether rows of B and C start at multiples of 16 bytes. A is copied float by float and may start anywhere.
-inline bool rows_start_at_16_bytes(const Gemm& p) {
-  return p.N % 4 == 0 && (reinterpret_cast<uintptr_t>(p.B) | reinterpret_cast<uintptr_t>(p.C)) % 16 == 0;
-}
-
 template <class T>
 void gemm_warp_tile(Stream& stream, const Gemm& p) {
-  const auto kernel = rows_start_at_16_bytes(p) ? gemm_warp_tile_kernel<T, true> : gemm_warp_tile_kernel<T, false>;
+  const auto kernel = rows_of_B_aligned(p) ? gemm_warp_tile_kernel<T, true> : gemm_warp_tile_kernel<T, false>;
   in_row_slabs(p, T::BM, [&](const Gemm& s, unsigned blocks) {
     launch(kernel, dim3(ceil_div(s.N, T::BN), blocks), dim3(T::kThreads), on(stream).smem(T::kSharedBytes), s.A, s.B,
            s.C, s.M, s.N, s.K);
   });
 }
 
+using Tile128x256 = WarpTiles<128, 256, 8, 16, 8, 1>;
+using Tile128x256Deep = WarpTiles<128, 256, 16, 16, 8, 1>;
+using Tile128x128 = WarpTiles<128, 128, 8, 16, 8, 2>;
+using Tile128x128Deep = WarpTiles<128, 128, 16, 16, 8, 2>;
+using Tile128x128Small = WarpTiles<128, 128, 8, 8, 8, 2>;
+using Tile64x64 = WarpTiles<64, 64, 16, 4, 8, 4>;
+
 // The best form. Large tiles need fewer loads for each FMA; small ones give every multiprocessor a block sooner.
 inline void gemm_best(Stream& stream, const Gemm& p) {
   const auto blocks = [&](double m, double n) { return std::ceil(p.M / m) * std::ceil(p.N / n); };
   const double multiprocessors = device().multiprocessors;
   if (blocks(128, 256) >= multiprocessors / 2)
-    gemm_warp_tile<WarpTiles<128, 256, 8, 16, 8, 1>>(stream, p);
+    gemm_warp_tile<Tile128x256>(stream, p);
   else if (blocks(128, 128) >= multiprocessors / 2)
-    gemm_warp_tile<WarpTiles<128, 128, 8, 16, 8, 2>>(stream, p);
+    gemm_warp_tile<Tile128x128>(stream, p);
   else
-    gemm_warp_tile<WarpTiles<64, 64, 16, 4, 8, 4>>(stream, p);
+    gemm_warp_tile<Tile64x64>(stream, p);
 }

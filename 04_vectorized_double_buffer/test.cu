@@ -1,0 +1,120 @@
+#include "04_vectorized_double_buffer/double_buffer_gemm.cuh"
+#include "04_vectorized_double_buffer/prefetch_gemm.cuh"
+#include "04_vectorized_double_buffer/vectorized_gemm.cuh"
+#include "04_vectorized_double_buffer/warp_tile_gemm.cuh"
+#include "common/gemm_test.hpp"
+
+namespace {
+
+// The shapes of gemm_test.hpp, and for either path every number of k tiles from 1 to 5, whole and ragged, on a block of
+// C that is cut off in both directions.
+void check_both_paths(GemmLauncher launcher, int tile_m, int tile_n, int tile_k) {
+  check_gemm_shapes(launcher, tile_m, tile_n, tile_k);
+  uint64_t seed = 100;
+  for (int tiles = 1; tiles <= 5; ++tiles)
+    for (int ragged : {0, 1, 4}) {
+      check_gemm_exact(launcher, tile_m + 3, tile_n + 8, tiles * tile_k - ragged, ++seed);   // 16-byte path
+      check_gemm_exact(launcher, tile_m - 3, tile_n + 10, tiles * tile_k - ragged, ++seed);  // 4-byte path
+    }
+}
+
+// N and K are multiples of 4, yet no row starts at 16 bytes: the pointers are off by one float.
+void check_unaligned_pointers(GemmLauncher launcher) {
+  const int M = 37, N = 40, K = 24;
+  const auto a = random_integers(size_t(M) * K + 1, 1), b = random_integers(size_t(K) * N + 1, 2);
+  DeviceBuffer<float> A(a), B(b), C(size_t(M) * N + 1);
+  Stream stream;
+  launcher(stream, Gemm{A.data() + 1, B.data() + 1, C.data() + 1, M, N, K});
+  stream.synchronize();
+  std::vector<double> want(size_t(M) * N, 0.0);
+  for (int i = 0; i < M; ++i)
+    for (int k = 0; k < K; ++k)
+      for (int j = 0; j < N; ++j)
+        want[size_t(i) * N + j] += double(a[1 + size_t(i) * K + k]) * b[1 + size_t(k) * N + j];
+  auto got = C.to_host();
+  CHECK(std::isnan(got[0]));  // nothing was written in front of C
+  got.erase(got.begin());
+  const Check check = compare_exact(got, want, size_t(N));
+  INFO(check.text());
+  REQUIRE(check.ok);
+}
+
+}  // namespace
+
+TEST_CASE("04 float4 global: every shape, both paths") { check_both_paths(gemm_vectorized_global, 128, 128, 8); }
+TEST_CASE("04 float4 shared: every shape, both paths") { check_both_paths(gemm_vectorized_shared, 128, 128, 8); }
+TEST_CASE("04 register prefetch: every shape, both paths") { check_both_paths(gemm_prefetch, 128, 128, 8); }
+TEST_CASE("04 cp.async: every shape, both paths") { check_both_paths(gemm_double_buffer, 128, 128, 8); }
+TEST_CASE("04 warp tile 128×256×8: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile128x256>, 128, 256, 8);
+}
+TEST_CASE("04 warp tile 128×256×16: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile128x256Deep>, 128, 256, 16);
+}
+TEST_CASE("04 warp tile 128×128×8: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile128x128>, 128, 128, 8);
+}
+TEST_CASE("04 warp tile 128×128×16: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile128x128Deep>, 128, 128, 16);
+}
+TEST_CASE("04 warp tile 128×128×8, 8×8 a thread: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile128x128Small>, 128, 128, 8);
+}
+TEST_CASE("04 warp tile 64×64×16: every shape, both paths") { check_both_paths(gemm_warp_tile<Tile64x64>, 64, 64, 16); }
+TEST_CASE("04 best: every shape, both paths") { check_both_paths(gemm_best, 128, 256, 8); }
+
+TEST_CASE("04: matrices that do not start at 16 bytes take the 4-byte path") {
+  for (GemmLauncher launcher :
+       {gemm_vectorized_global, gemm_vectorized_shared, gemm_prefetch, gemm_double_buffer, gemm_best})
+    check_unaligned_pointers(launcher);
+  alignas(16) float storage[8] = {};
+  CHECK(rows_of_B_aligned(Gemm{storage, storage, storage, 1, 4, 3}));
+  CHECK(!rows_of_B_aligned(Gemm{storage, storage + 1, storage, 1, 4, 3}));
+  CHECK(!all_rows_aligned(Gemm{storage, storage, storage, 1, 4, 3}));
+  CHECK(all_rows_aligned(Gemm{storage, storage, storage, 1, 4, 4}));
+}
+
+TEST_CASE("04 every rung: NaN and infinity come through") {
+  for (GemmLauncher launcher :
+       {gemm_vectorized_global, gemm_vectorized_shared, gemm_prefetch, gemm_double_buffer, gemm_best})
+    check_gemm_special_values(launcher);
+}
+
+#if !ON_GPU
+namespace {
+// The double buffer without its only barrier: the wait makes a thread's own copies visible to itself, not its
+// neighbours' to it.
+__global__ void double_buffer_missing_barrier(const float* A, const float* B, float* C, int M, int N, int K) {
+  constexpr int kStage = BlockTile::kStage, kSizeOfA = BlockTile::BK * BlockTile::kRowOfA;
+  __shared__ __align__(16) float stages[2 * kStage];
+  const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+  float sum[8][8] = {};
+  TileCopy<BlockTile, true> copy(A, B, M, N, K, 0, 0);
+  copy.start(stages);
+  int current = 0;
+  for (int k0 = 0; k0 < K; k0 += BlockTile::BK) {
+    cp_async_wait<0>();
+    copy.start(stages + kStage - current);
+    multiply_tile<TwoGroupsOfFour>(sum, stages + current, stages + current + kSizeOfA, tx, ty);
+    current = kStage - current;
+  }
+  write_tile<TwoGroupsOfFour, true>(C, sum, M, N, 0, 0, tx, ty);
+}
+}  // namespace
+
+TEST_CASE("04: without the barrier behind cp.async.wait a thread reads what others have not copied yet") {
+  const int M = 128, N = 128, K = 32;
+  const auto a = random_integers(size_t(M) * K, 1), b = random_integers(size_t(K) * N, 2);
+  DeviceBuffer<float> A(a), B(b), C(size_t(M) * N);
+  Stream stream;
+  launch(double_buffer_missing_barrier, dim3(1), dim3(BlockTile::kThreads), on(stream), A.data(), B.data(), C.data(), M,
+         N, K);
+  std::vector<double> want(size_t(M) * N, 0.0);
+  for (int i = 0; i < M; ++i)
+    for (int k = 0; k < K; ++k)
+      for (int j = 0; j < N; ++j) want[size_t(i) * N + j] += double(a[size_t(i) * K + k]) * b[size_t(k) * N + j];
+  CHECK(compare_exact(C.to_host(), want, size_t(N)).mismatches > 0);
+  gemm_double_buffer(stream, Gemm{A.data(), B.data(), C.data(), M, N, K});
+  CHECK(compare_exact(C.to_host(), want, size_t(N)).mismatches == 0);
+}
+#endif
