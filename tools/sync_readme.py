@@ -27,7 +27,7 @@ def best_rows(rows: list[dict]) -> list[dict]:
 
 
 def markdown(header: list[str], lines: list[list[str]]) -> str:
-    rule = [" --- " if i < 2 else " ---: " for i in range(len(header))]
+    rule = [" ---: " if i >= header.index("ms") else " --- " for i in range(len(header))]
     return "\n".join(["| " + " | ".join(header) + " |", "|" + "|".join(rule) + "|",
                       *("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |" for cells in lines)])
 
