@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """make gpu-check: build, every test, compute-sanitizer and every bench on this GPU, in one go.
 
-One log per command goes into build/gpu_check/. If every bench of every step is right, results/<card>.json is written. Exit status: 0 only if
-everything passed; 1 something failed; 77 no CUDA program can be built or run here.
+One log per command goes into build/gpu_check/. If every bench of every step is right, results/<card>.json is written.
+Exit status: 0 only if everything passed; 1 something failed; 77 no CUDA program can be built or run here.
 """
 
 import argparse
