@@ -4,7 +4,7 @@
 // multiprocessors idle and pull 608 KB through one of them.
 // Predict: the least time is 1.2 MB / 4.3 TB/s = 0.3 µs, so what counts is latency: two launches and two trips to memory.
 //          The partial results of the first kernel are 8 bytes a block.
-// Run: make step05 SHAPE=1x151936
+// Run: make step05     One shape: build/bin/step05 --shape 1x151936
 #pragma once
 #include <algorithm>
 
