@@ -150,6 +150,17 @@ __device__ __forceinline__ float2 unpack_bf16(uint32_t pair) {
   return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
 }
 
+// 2^x within 2 units in the last place, one instruction (ex2.approx.ftz): -inf gives 0, results below 2^-126 give 0.
+__device__ __forceinline__ float exp2_approx(float x) {
+#if ON_GPU
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return x < -126.f ? 0.f : exp2f(x);
+#endif
+}
+
 // Hints and dependent launch --------------------------------------------------------------------------------------------
 
 // Asks for the 128-byte line at `address` to be brought into L2.
