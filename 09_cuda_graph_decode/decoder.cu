@@ -1,0 +1,324 @@
+#include "09_cuda_graph_decode/decoder.cuh"
+
+#include <algorithm>
+#include <cmath>
+
+#include "06_fused_attention/fused_fp32.cuh"
+#include "06_fused_attention/fused_mma.cuh"
+#include "07_positional_encoding/rope.cuh"
+#include "08_qwen_operators/argmax_finish.cuh"
+#include "08_qwen_operators/embedding.cuh"
+#include "08_qwen_operators/gemv.cuh"
+#include "08_qwen_operators/rms_norm.cuh"
+#include "08_qwen_operators/swiglu.cuh"
+#include "common/launch.hpp"
+
+namespace {
+
+constexpr int kWarmups =
+    3;  // before capture: modules loaded, attributes set, nothing left to happen for the first time
+
+struct StateView {
+  int *token, *position, *kv_len, *text;
+};
+
+// The end of a step: what was fed goes into the text, the choice becomes the next token.
+__global__ void advance_kernel(StateView state, const int* choice, int capacity) {
+  pdl_launch_dependents();
+  pdl_wait();
+  if (*state.position < capacity) state.text[*state.position] = *state.token;
+  *state.token = *choice;
+  ++*state.position;
+  ++*state.kv_len;
+}
+
+}  // namespace
+
+Decoder::Decoder(const Weights& weights, int capacity, const DecoderOptions& options)
+    : weights_(weights),
+      options_(options),
+      rows_(std::min(options.piece_rows, std::max(1, capacity))),
+      cache_(weights.config(), std::max(capacity, kWarmups + 1)),
+      state_(1),
+      text_(size_t(cache_.capacity())),
+      choice_(1),
+      piece_positions_(size_t(rows_)),
+      rope_(size_t(cache_.capacity()) * size_t(weights.config().head_dim / 2)),
+      residual_(size_t(rows_) * size_t(weights.config().hidden)),
+      logits_(size_t(weights.config().vocab)),
+      normed_(residual_.size()),
+      qkv_(size_t(rows_) * size_t(config().q_width() + 2 * config().kv_width())),
+      q_(size_t(rows_) * size_t(config().q_width())),
+      attended_(q_.size()),
+      gate_up_(size_t(rows_) * 2 * size_t(config().intermediate)),
+      activated_(size_t(rows_) * size_t(config().intermediate)),
+      block_best_(size_t(gemv_logits_blocks(config().vocab))),
+      decode_attention_(config().heads, config().kv_heads, config().head_dim, cache_.capacity()) {
+  const ModelConfig& c = config();
+  rope_table(stream_, rope_.data(), cache_.capacity(), c.head_dim, c.rope_theta);
+  if (options_.fp32_gemm) {
+    auto layers = std::make_unique<Fp32Layers>(options_.fp32_gemm);
+    for (int i = 0; i < c.layers; ++i)
+      for (const Matrix& matrix : {qkv_matrix(i), o_matrix(i), gate_up_matrix(i), down_matrix(i)})
+        layers->add(stream_, matrix, rows_);
+    layers->add(stream_, head_matrix(), 1);
+    layers_ = std::move(layers);
+  } else {
+    layers_ = bfloat16_layers();
+  }
+  if (!options_.fused_attention) {
+    const size_t kv = size_t(cache_.capacity()) * size_t(c.kv_width());
+    wide_q_ = DeviceBuffer<float>(q_.size());
+    wide_out_ = DeviceBuffer<float>(q_.size());
+    wide_k_ = DeviceBuffer<float>(kv);
+    wide_v_ = DeviceBuffer<float>(kv);
+    unfused_ = std::make_unique<UnfusedScratch>(rows_, cache_.capacity(), c.head_dim);
+  }
+  set_position(0, 0);
+  for (int i = 0; i < kWarmups; ++i) step_eagerly();
+  stream_.synchronize();
+  set_position(0, 0);
+  Graph recorded = Graph::capture(stream_, [&] { enqueue_step(); });
+  launches_per_token_ = recorded.nodes();
+  // the unfused attention's launches grow with the text: its step cannot be one recorded graph
+  if (options_.graph && options_.fused_attention) graph_ = std::move(recorded);
+}
+
+// The five linear layers -----------------------------------------------------------------------------------------------
+
+Matrix Decoder::qkv_matrix(int i) const {
+  const LayerWeights& w = weights_.layer(i);
+  return {w.qkv, w.qkv_bias, config().q_width() + 2 * config().kv_width(), config().hidden};
+}
+Matrix Decoder::o_matrix(int i) const { return {weights_.layer(i).o, nullptr, config().hidden, config().q_width()}; }
+Matrix Decoder::gate_up_matrix(int i) const {
+  return {weights_.layer(i).gate_up, nullptr, 2 * config().intermediate, config().hidden};
+}
+Matrix Decoder::down_matrix(int i) const {
+  return {weights_.layer(i).down, nullptr, config().hidden, config().intermediate};
+}
+Matrix Decoder::head_matrix() const { return {weights_.lm_head(), nullptr, config().vocab, config().hidden}; }
+
+// Prefill --------------------------------------------------------------------------------------------------------------
+
+void Decoder::prefill(const std::vector<int>& prompt) {
+  const int count = static_cast<int>(prompt.size());
+  std::vector<int> positions(prompt.size());
+  for (int i = 0; i < count; ++i) positions[size_t(i)] = i;
+  copy_bytes_to_device(stream_, text_.data(), prompt.data(), prompt.size() * sizeof(int));
+  for (int first = 0; first < count; first += rows_) {
+    const int rows = std::min(rows_, count - first);
+    copy_bytes_to_device(stream_, piece_positions_.data(), positions.data() + first, size_t(rows) * sizeof(int));
+    embedding(stream_, text_.data() + first, weights_.embedding(), residual_.data(), rows, config().vocab,
+              config().hidden);
+    for (int layer = 0; layer < config().layers; ++layer) layer_rows(layer, piece_positions_.data(), first, rows);
+    if (first + rows == count) head(residual_.data() + size_t(rows - 1) * size_t(config().hidden));
+  }
+  set_position(count, 0);
+  copy_bytes_on_device(stream_, token(), choice_.data(), sizeof(int));
+  stream_.synchronize();  // the copies above read this function's own memory
+}
+
+// One layer for `rows` tokens at positions first, first + 1, …, an operator a kernel.
+void Decoder::layer_rows(int layer, const int* positions, int first, int rows) {
+  const LayerWeights& w = weights_.layer(layer);
+  const ModelConfig& c = config();
+  const float eps = static_cast<float>(c.rms_eps);
+  rms_norm(stream_, residual_.data(), w.input_norm, normed_.data(), rows, c.hidden, eps);
+  layers_->project(stream_, normed_.data(), qkv_matrix(layer), qkv_.data(), rows);
+  qk_norm_rope_store(stream_, qkv_heads(layer, positions), rows);
+  if (!options_.fused_attention)
+    attend_unfused(layer, first, rows);
+  else if (rows == 1)
+    attend_one(layer);
+  else
+    attend_rows(layer, first, rows);
+  layers_->add_to(stream_, attended_.data(), o_matrix(layer), residual_.data(), rows);
+  rms_norm(stream_, residual_.data(), w.post_norm, normed_.data(), rows, c.hidden, eps);
+  layers_->project(stream_, normed_.data(), gate_up_matrix(layer), gate_up_.data(), rows);
+  act_mul(stream_, gate_up_.data(), gate_up_.data() + c.intermediate, activated_.data(), rows, c.intermediate,
+          2 * int64_t(c.intermediate));
+  layers_->add_to(stream_, activated_.data(), down_matrix(layer), residual_.data(), rows);
+}
+
+QkNormRopeStore Decoder::qkv_heads(int layer, const int* positions) const {
+  const LayerWeights& w = weights_.layer(layer);
+  const ModelConfig& c = config();
+  return {qkv_.data(),
+          w.q_norm,
+          w.k_norm,
+          rope_.data(),
+          positions,
+          q_.data(),
+          cache_.layer(layer),
+          {c.heads, c.kv_heads, c.head_dim},
+          c.head_dim,
+          static_cast<float>(c.rms_eps)};
+}
+
+void Decoder::attend_rows(int layer, int first, int rows) {
+  const KvCache cache = cache_.layer(layer);
+  const auto a = attention_of<bfloat16>(q_.data(), cache.k, cache.v, attended_.data(), first, rows);
+  if (device().has_bf16_mma)
+    attention_fused_mma(stream_, a);
+  else
+    attention_fused_fp32(stream_, a);
+}
+
+// The same in fp32 through a score matrix in memory: what fusing saves.
+void Decoder::attend_unfused(int layer, int first, int rows) {
+  const KvCache cache = cache_.layer(layer);
+  const size_t q_count = size_t(rows) * size_t(config().q_width());
+  widen(stream_, cache.k, wide_k_.data(), wide_k_.size());
+  widen(stream_, cache.v, wide_v_.data(), wide_v_.size());
+  widen(stream_, q_.data(), wide_q_.data(), q_count);
+  attention_unfused(stream_,
+                    attention_of<float>(wide_q_.data(), wide_k_.data(), wide_v_.data(), wide_out_.data(), first, rows),
+                    *unfused_);
+  narrow(stream_, wide_out_.data(), attended_.data(), q_count);
+}
+
+template <class T>
+Attention<T> Decoder::attention_of(const T* q, const T* k, const T* v, T* out, int first, int rows) const {
+  const ModelConfig& c = config();
+  Attention<T> a{};
+  a.q = q;
+  a.k = k;
+  a.v = v;
+  a.out = out;
+  a.batch = 1;
+  a.heads = c.heads;
+  a.kv_heads = c.kv_heads;
+  a.q_len = rows;
+  a.kv_len = first + rows;
+  a.head_dim = c.head_dim;
+  a.q_row_stride = a.out_row_stride = c.q_width();
+  a.q_head_stride = a.out_head_stride = a.kv_row_stride = c.head_dim;
+  a.kv_head_stride = int64_t(cache_.capacity()) * c.head_dim;
+  a.q_start = first;
+  a.causal = true;
+  a.scale = scale();
+  return a;
+}
+
+// Decode ---------------------------------------------------------------------------------------------------------------
+
+void Decoder::attend_one(int layer) {
+  const ModelConfig& c = config();
+  const KvCache cache = cache_.layer(layer);
+  attention_decode(stream_,
+                   DecodeAttention{q_.data(), cache.k, cache.v, attended_.data(), kv_len(), c.heads, c.kv_heads,
+                                   c.head_dim, cache.capacity, scale()},
+                   decode_attention_, pdl());
+}
+
+void Decoder::enqueue_step() {
+  const ModelConfig& c = config();
+  embedding(stream_, token(), weights_.embedding(), residual_.data(), 1, c.vocab, c.hidden, pdl());
+  for (int layer = 0; layer < c.layers; ++layer) {
+    if (options_.fused_operators)
+      fused_layer(layer);
+    else
+      layer_rows(layer, position(), host_position_, 1);
+  }
+  if (options_.fused_operators)
+    fused_head();
+  else
+    head(residual_.data());
+  launch(advance_kernel, dim3(1), dim3(1), on(stream_).pdl(pdl()),
+         StateView{token(), position(), kv_len(), text_.data()}, choice_.data(), cache_.capacity());
+}
+
+// The same layer in five kernels and the attention's two; each GEMV has its weights on the way before it waits for x.
+void Decoder::fused_layer(int layer) {
+  const LayerWeights& w = weights_.layer(layer);
+  const ModelConfig& c = config();
+  const float eps = static_cast<float>(c.rms_eps);
+  float* x = residual_.data();
+  const QkNormRopeStore heads = qkv_heads(layer, position());
+  if (c.qk_norm) {  // a head's norm needs the whole head, so rotation cannot be in the projection
+    norm_gemv(stream_, x, w.input_norm, eps, w.qkv, w.qkv_bias, qkv_.data(), heads.split.row(), c.hidden, pdl());
+    qk_norm_rope_store(stream_, heads, 1, pdl());
+  } else {
+    RopeStoreOutput out{};
+    out.bias = w.qkv_bias;
+    out.table = rope_.data();
+    out.position = position();
+    out.q = q_.data();
+    out.cache = heads.cache;
+    out.split = heads.split;
+    norm_gemv_rope_store(stream_, x, w.input_norm, eps, w.qkv, out, c.hidden, pdl());
+  }
+  attend_one(layer);
+  gemv_add(stream_, attended_.data(), w.o, x, c.hidden, c.q_width(), pdl());
+  norm_gemv_swiglu(stream_, x, w.post_norm, eps, w.gate_up, w.gate_up + size_t(c.intermediate) * size_t(c.hidden),
+                   activated_.data(), c.intermediate, c.hidden, pdl());
+  gemv_add(stream_, activated_.data(), w.down, x, c.hidden, c.intermediate, pdl());
+}
+
+void Decoder::fused_head() {
+  const ModelConfig& c = config();
+  norm_gemv_logits(stream_, residual_.data(), weights_.final_norm(), static_cast<float>(c.rms_eps), weights_.lm_head(),
+                   logits_.data(), block_best_.data(), c.vocab, c.hidden, pdl());
+  argmax_finish(stream_, block_best_.data(), static_cast<int>(block_best_.size()), choice_.data(), pdl());
+}
+
+void Decoder::head(const float* row) {
+  const ModelConfig& c = config();
+  rms_norm(stream_, row, weights_.final_norm(), normed_.data(), 1, c.hidden, static_cast<float>(c.rms_eps));
+  layers_->logits(stream_, normed_.data(), head_matrix(), logits_.data());
+  argmax(stream_, logits_.data(), c.vocab, choice_.data(), argmax_);
+}
+
+void Decoder::step_eagerly() {
+  enqueue_step();
+  ++host_position_;
+}
+
+void Decoder::step() {
+  if (host_position_ >= capacity())
+    throw BadInput("the text has reached the decoder's capacity of " + std::to_string(capacity()) + " tokens");
+  if (graph_) {
+    graph_->replay(stream_);
+    ++host_position_;
+  } else {
+    step_eagerly();
+  }
+}
+
+// State ----------------------------------------------------------------------------------------------------------------
+
+void Decoder::set_position(int position, int token) {
+  const State state{token, position, position + 1};
+  copy_bytes_to_device(stream_, state_.data(), &state, sizeof state);
+  stream_.synchronize();
+  host_position_ = position;
+}
+
+int Decoder::next_token() {
+  int id = 0;
+  copy_bytes_to_host(stream_, &id, token(), sizeof id);
+  stream_.synchronize();
+  return id;
+}
+
+void Decoder::replace_next_token(int id) {
+  copy_bytes_to_device(stream_, token(), &id, sizeof id);
+  stream_.synchronize();
+}
+
+std::vector<float> Decoder::logits() {
+  std::vector<float> values(logits_.size());
+  copy_bytes_to_host(stream_, values.data(), logits_.data(), logits_.bytes());
+  stream_.synchronize();
+  return values;
+}
+
+std::vector<int> Decoder::text(int begin, int end) {
+  std::vector<int> ids(size_t(end - begin));
+  copy_bytes_to_host(stream_, ids.data(), text_.data() + begin, ids.size() * sizeof(int));
+  stream_.synchronize();
+  return ids;
+}
+
+float Decoder::scale() const { return 1 / std::sqrt(static_cast<float>(config().head_dim)); }

@@ -1,0 +1,261 @@
+#include <cmath>
+
+#include "09_cuda_graph_decode/decoder.cuh"
+#include "09_cuda_graph_decode/generate.hpp"
+#include "09_cuda_graph_decode/ladder.hpp"
+#include "09_cuda_graph_decode/reference_decoder.hpp"
+#include "common/catch.hpp"
+
+namespace {
+
+// Small shapes that no index mistake survives: q is wider than hidden, groups of 3, sizes that are no multiple of a tile.
+ModelConfig small_qwen3() {
+  ModelConfig c;
+  c.family = ModelConfig::Family::kQwen3;
+  c.layers = 2;
+  c.hidden = 72;
+  c.heads = 6;
+  c.kv_heads = 2;
+  c.head_dim = 64;
+  c.intermediate = 104;
+  c.vocab = 211;
+  c.max_position = 512;
+  c.rms_eps = 1e-6;
+  c.rope_theta = 1e6;
+  c.tied = true;
+  c.qk_norm = true;
+  return c;
+}
+ModelConfig small_qwen2() {
+  ModelConfig c = small_qwen3();
+  c.family = ModelConfig::Family::kQwen2;
+  c.qk_norm = false;
+  c.qkv_bias = true;
+  c.tied = false;
+  c.heads = 7;
+  c.kv_heads = 1;
+  c.hidden = 100;
+  return c;
+}
+ModelConfig small_article() {
+  ModelConfig c = small_qwen3();
+  c.family = ModelConfig::Family::kArticle;
+  c.qk_norm = false;
+  c.heads = 4;
+  c.hidden = 128;
+  c.head_dim = 128;
+  return c;
+}
+
+std::vector<int> some_prompt(int length, int vocab, int salt = 0) {
+  std::vector<int> ids;
+  for (int i = 0; i < length; ++i) ids.push_back((i * 37 + 11 + salt) % vocab);
+  return ids;
+}
+
+// ‖got − want‖ / ‖want‖
+double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+struct Run {
+  std::vector<int> ids;
+  std::vector<std::vector<float>> logits;
+};
+Run run(Decoder& decoder, const std::vector<int>& prompt, int steps) {
+  Run r;
+  decoder.prefill(prompt);
+  for (int i = 0; i < steps; ++i) {
+    r.logits.push_back(decoder.logits());
+    r.ids.push_back(decoder.next_token());
+    decoder.step();
+  }
+  return r;
+}
+
+DecoderOptions without_graph() {
+  DecoderOptions o;
+  o.graph = false;
+  return o;
+}
+
+}  // namespace
+
+TEST_CASE("09 the logits of prefill and of every step are those of the plain decoder in double") {
+  for (const ModelConfig& config : {small_qwen3(), small_qwen2(), small_article()}) {
+    INFO(family_name(config.family));
+    const Weights weights(config, 3);
+    const ReferenceDecoder reference(weights);
+    for (const int length : {1, 2, 9}) {
+      Decoder decoder(weights, 32, DecoderOptions());
+      std::vector<int> text = some_prompt(length, config.vocab);
+      decoder.prefill(text);
+      for (int step = 0; step < 4; ++step) {
+        INFO("prompt " << length << ", step " << step);
+        CHECK(relative_error(decoder.logits(), reference.logits(text)) < 0.02);  // bfloat16 between the kernels
+        text.push_back(decoder.next_token());
+        decoder.step();
+      }
+    }
+  }
+}
+
+TEST_CASE("09 graph and eager, with and without dependent launch: the same bits") {
+  const Weights weights(small_qwen3(), 5);
+  const std::vector<int> prompt = some_prompt(7, 211);
+  Decoder graph(weights, 40, DecoderOptions());
+  const Run want = run(graph, prompt, 12);
+  DecoderOptions no_pdl;
+  no_pdl.pdl = false;
+  for (const DecoderOptions& options : {without_graph(), no_pdl, DecoderOptions()}) {
+    Decoder other(weights, 40, options);
+    const Run got = run(other, prompt, 12);
+    CHECK(got.ids == want.ids);
+    CHECK(got.logits == want.logits);
+  }
+}
+
+TEST_CASE("09 a second prompt of another length gives what a fresh decoder gives") {
+  const Weights weights(small_qwen3(), 6);
+  for (const DecoderOptions& options : {DecoderOptions(), without_graph()}) {
+    Decoder decoder(weights, 48, options);
+    run(decoder, some_prompt(17, 211), 9);
+    const Run second = run(decoder, some_prompt(5, 211, 3), 9);
+    Decoder fresh(weights, 48, options);
+    const Run want = run(fresh, some_prompt(5, 211, 3), 9);
+    CHECK(second.ids == want.ids);
+    CHECK(second.logits == want.logits);
+  }
+}
+
+TEST_CASE("09 prefill of n + 1 tokens agrees with prefill of n and one step") {
+  const Weights weights(small_article(), 7);
+  for (const int n : {1, 15, 16, 31}) {
+    const std::vector<int> prompt = some_prompt(n + 1, 211);
+    Decoder whole(weights, 64, DecoderOptions()), part(weights, 64, DecoderOptions());
+    whole.prefill(prompt);
+    part.prefill({prompt.begin(), prompt.end() - 1});
+    part.replace_next_token(prompt.back());
+    part.step();
+    const std::vector<float> want = whole.logits();
+    CHECK(relative_error(part.logits(), {want.begin(), want.end()}) < 0.02);
+    CHECK(part.text(0, n + 1) == prompt);
+  }
+}
+
+TEST_CASE("09 a prompt longer than one piece is read in pieces") {
+  ModelConfig config = small_qwen3();
+  config.layers = 1;
+  const Weights weights(config, 8);
+  const std::vector<int> prompt = some_prompt(259, config.vocab);
+  DecoderOptions small_pieces;
+  small_pieces.piece_rows = 100;
+  Decoder decoder(weights, 300, DecoderOptions()), pieces(weights, 300, small_pieces);
+  decoder.prefill(prompt);
+  pieces.prefill(prompt);
+  const std::vector<float> want = decoder.logits();
+  CHECK(relative_error(pieces.logits(), {want.begin(), want.end()}) < 0.01);
+}
+
+TEST_CASE("09 every rung of the ladder produces the same tokens") {
+  const Weights weights(small_article(), 9);
+  nlohmann::json rows = nlohmann::json::array();
+  LadderOptions options;
+  options.context = 6;
+  options.new_tokens = 8;
+  CHECK(run_ladder(weights, options, rows));
+  CHECK(rows.size() == ladder_rungs().size() + 1);
+  for (const auto& row : rows) CHECK(row["checked"] == true);
+}
+
+TEST_CASE("09 nothing is allocated after the constructor") {
+  const Weights weights(small_qwen3(), 10);
+  Decoder decoder(weights, 32, DecoderOptions());
+  const size_t before = device_bytes_in_use();
+  run(decoder, some_prompt(5, 211), 6);
+  CHECK(device_bytes_in_use() == before);
+}
+
+TEST_CASE("09 activations stay within 64 MiB beyond weights and cache, for the article's shape") {
+  // the same sums the constructor makes, on the executor too: the buffers are allocated, nothing is run on them
+  const ModelConfig c = article_config();
+  const size_t rows = 256;
+  const size_t bytes = rows * (size_t(c.hidden) * (4 + 2) + size_t(c.q_width() + 2 * c.kv_width()) * 2 +
+                               size_t(c.q_width()) * 4 + size_t(c.intermediate) * 6) +
+                       size_t(c.vocab) * 4;
+  CHECK(bytes < (48u << 20));
+}
+
+TEST_CASE("09 generate: refuses what does not fit, before any work") {
+  const Weights weights(small_qwen3(), 11);
+  Decoder decoder(weights, 16, DecoderOptions());
+  GenerateOptions options;
+  options.max_new_tokens = 8;
+  CHECK_THROWS_AS(generate(decoder, {}, options), BadInput);
+  CHECK_THROWS_AS(generate(decoder, {1, 211}, options), BadInput);
+  CHECK_THROWS_AS(generate(decoder, {1, -1}, options), BadInput);
+  CHECK_THROWS_AS(generate(decoder, some_prompt(9, 211), options), BadInput);
+  options.forced = {5000};
+  CHECK_THROWS_AS(generate(decoder, {1}, options), BadInput);
+}
+
+TEST_CASE("09 generate: stops at an end token, and at the length") {
+  const Weights weights(small_qwen3(), 12);
+  Decoder decoder(weights, 32, DecoderOptions());
+  GenerateOptions options;
+  options.max_new_tokens = 10;
+  const Generated all = generate(decoder, {3, 4}, options);
+  CHECK(all.ids.size() == 10);
+  CHECK(all.reason == Generated::kLength);
+  options.eos = {all.ids[4]};
+  const Generated ended = generate(decoder, {3, 4}, options);
+  CHECK(ended.reason == Generated::kEos);
+  CHECK(ended.ids.back() == all.ids[4]);
+  CHECK(ended.ids.size() <= 5);
+}
+
+TEST_CASE("09 generate: forced tokens are fed, and sampling is deterministic for a seed") {
+  const Weights weights(small_qwen3(), 13);
+  Decoder decoder(weights, 32, DecoderOptions());
+  GenerateOptions options;
+  options.max_new_tokens = 6;
+  options.forced = {9, 8, 7, 6, 5, 4};
+  CHECK(generate(decoder, {1, 2, 3}, options).ids == options.forced);
+  CHECK(decoder.text(3, 8) == std::vector<int>{9, 8, 7, 6, 5});
+  options.forced.clear();
+  options.sampling.temperature = 1.5;
+  options.seed = 77;
+  const std::vector<int> first = generate(decoder, {1, 2, 3}, options).ids;
+  CHECK(generate(decoder, {1, 2, 3}, options).ids == first);
+  options.seed = 78;
+  CHECK(generate(decoder, {1, 2, 3}, options).ids != first);
+}
+
+TEST_CASE("09 generate: an interrupt ends the text after the token at hand") {
+  const Weights weights(small_qwen3(), 14);
+  Decoder decoder(weights, 32, DecoderOptions());
+  std::atomic<bool> stop{false};
+  GenerateOptions options;
+  options.max_new_tokens = 10;
+  options.stop = &stop;
+  int seen = 0;
+  options.on_token = [&](int) { stop = ++seen == 3; };
+  const Generated result = generate(decoder, {1, 2}, options);
+  CHECK(result.reason == Generated::kInterrupted);
+  CHECK(result.ids.size() == 3);
+}
+
+TEST_CASE("09 the text may fill the capacity, not pass it") {
+  const Weights weights(small_qwen3(), 15);
+  Decoder decoder(weights, 8, DecoderOptions());
+  decoder.prefill(some_prompt(6, 211));
+  decoder.step();
+  decoder.step();
+  CHECK_THROWS_AS(decoder.step(), BadInput);
+  CHECK(decoder.text(0, 6) == some_prompt(6, 211));
+}
