@@ -12,7 +12,7 @@
 #include "08_qwen_operators/linear_simt.cuh"
 
 template <int BM_, int BN_, int WM_, int WN_, int STAGES_>
-struct MmaTile {
+struct LinearTile {
   static constexpr int BM = BM_, BN = BN_, BK = 64, WM = WM_, WN = WN_, STAGES = STAGES_;
   static constexpr int WARPS_N = BN / WN, THREADS = 32 * (BM / WM) * WARPS_N;
   static constexpr size_t SHARED = size_t(STAGES) * (BM + BN) * BK * sizeof(bfloat16);
@@ -25,7 +25,7 @@ __device__ __forceinline__ int swizzled(int row, int chunk) { return row * 64 + 
 
 // ROWS × 64 elements of `from`, rows first … and columns k0 …, zeros outside [rows, K].
 template <int ROWS, int THREADS, bool VECTOR>
-__device__ __forceinline__ void copy_tile(bfloat16* tile, const bfloat16* from, int first, int rows, int k0, int K) {
+__device__ __forceinline__ void fetch_tile(bfloat16* tile, const bfloat16* from, int first, int rows, int k0, int K) {
   for (int i = threadIdx.x; i < ROWS * 8; i += THREADS) {
     const int row = i / 8, chunk = i % 8, k = k0 + 8 * chunk;
     const bool inside = first + row < rows;
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(Tile::THREADS, 2) linear_mma_kernel(LinearArgu
   const auto fetch = [&](int k_tile) {
     if (k_tile < k_tiles) {
       const int stage = k_tile % STAGES;
-      copy_tile<BM, Tile::THREADS, VECTOR>(x_tiles + stage * BM * BK, p.x, row0, p.M, k_tile * BK, p.K);
-      copy_tile<BN, Tile::THREADS, VECTOR>(w_tiles + stage * BN * BK, p.W, col0, p.N, k_tile * BK, p.K);
+      fetch_tile<BM, Tile::THREADS, VECTOR>(x_tiles + stage * BM * BK, p.x, row0, p.M, k_tile * BK, p.K);
+      fetch_tile<BN, Tile::THREADS, VECTOR>(w_tiles + stage * BN * BK, p.W, col0, p.N, k_tile * BK, p.K);
     }
     cp_async_commit();  // empty at the end, so that the count of groups in flight stays the same
   };
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(Tile::THREADS, 2) linear_mma_kernel(LinearArgu
 #pragma unroll
     for (int j = 0; j < WN / 8; ++j) {
       const int row = row0 + warp_m + 16 * i + lane / 4, col = col0 + warp_n + 8 * j + lane % 4 * 2;
-      store_pair(p, row, col, c[i][j][0], c[i][j][1]);
-      store_pair(p, row + 8, col, c[i][j][2], c[i][j][3]);
+      store_outputs(p, row, col, c[i][j][0], c[i][j][1]);
+      store_outputs(p, row + 8, col, c[i][j][2], c[i][j][3]);
     }
 }
 // [/linear_mma]
@@ -104,9 +104,11 @@ void launch_linear_mma(Stream& stream, const LinearArguments<Out>& p, bool pdl) 
          dim3(blocks_of(p.M, Tile::BM, p.N, Tile::BN)), dim3(Tile::THREADS), on(stream).smem(Tile::SHARED).pdl(pdl), p);
 }
 
-using MmaTileLarge = MmaTile<128, 128, 64, 32, 3>;  // 8 warps, 96 KB: two blocks fit on an H200 or one on an RTX 3060
-using MmaTileMiddle = MmaTile<64, 64, 32, 32, 3>;   // 4 warps, 48 KB
-using MmaTileSmall = MmaTile<16, 64, 16, 16, 4>;    // 4 warps, 40 KB: for a few rows, when W is all there is to read
+using LinearTileLarge =
+    LinearTile<128, 128, 64, 32, 3>;  // 8 warps, 96 KB: two blocks fit on an H200 or one on an RTX 3060
+using LinearTileMiddle = LinearTile<64, 64, 32, 32, 3>;  // 4 warps, 48 KB
+using LinearTileSmall =
+    LinearTile<16, 64, 16, 16, 4>;  // 4 warps, 40 KB: for a few rows, when W is all there is to read
 
 // The largest tile that still gives three of four multiprocessors a block.
 template <class Out>
@@ -116,12 +118,12 @@ void launch_linear(Stream& stream, const LinearArguments<Out>& p, bool pdl) {
   };
   if (!device().has_bf16_mma)
     launch_linear_simt(stream, p, pdl);
-  else if (p.M > 64 && enough(128, 128) && device().shared_bytes_per_block >= MmaTileLarge::SHARED)
-    launch_linear_mma<MmaTileLarge>(stream, p, pdl);
+  else if (p.M > 64 && enough(128, 128) && device().shared_bytes_per_block >= LinearTileLarge::SHARED)
+    launch_linear_mma<LinearTileLarge>(stream, p, pdl);
   else if (p.M > 16)
-    launch_linear_mma<MmaTileMiddle>(stream, p, pdl);
+    launch_linear_mma<LinearTileMiddle>(stream, p, pdl);
   else
-    launch_linear_mma<MmaTileSmall>(stream, p, pdl);
+    launch_linear_mma<LinearTileSmall>(stream, p, pdl);
 }
 
 // y = x Wᵀ (+ bias); Out is float or bfloat16. Any M, N, K ≥ 1.

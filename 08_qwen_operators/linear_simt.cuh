@@ -17,7 +17,7 @@ struct LinearArguments {
 
 // Two neighbouring outputs; what lies outside y is dropped.
 template <class Out>
-__device__ __forceinline__ void store_pair(const LinearArguments<Out>& p, int row, int col, float a, float b) {
+__device__ __forceinline__ void store_outputs(const LinearArguments<Out>& p, int row, int col, float a, float b) {
   if (row >= p.M || col >= p.N) return;
   const bool both = col + 1 < p.N;
   Out* to = p.y + int64_t(row) * p.N + col;
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(256) linear_simt_kernel(LinearArguments<Out> p
     __syncthreads();
   }
   for (int i = 0; i < 4; ++i)
-    for (int j = 0; j < 4; j += 2) store_pair(p, row0 + ty * 4 + i, col0 + tx * 4 + j, sum[i][j], sum[i][j + 1]);
+    for (int j = 0; j < 4; j += 2) store_outputs(p, row0 + ty * 4 + i, col0 + tx * 4 + j, sum[i][j], sum[i][j + 1]);
 }
 
 template <class Out>

@@ -13,9 +13,9 @@ constexpr int kMostWarps = 8;  // of a block here and in gemv.cuh
 // RMSNorm alone and fused into a projection use the same number, and so add in the same order: their bits are equal.
 inline int warps_for_row(int columns) { return columns >= 32 * kMostWarps ? kMostWarps : ceil_div(columns, 32); }
 
-// [block_sum]
+// [row_sum]
 // Sum of `value` over the block, the same bits in every thread. Called once per kernel: the scratch is not reused.
-__device__ __forceinline__ float block_sum(float value) {
+__device__ __forceinline__ float row_sum(float value) {
   __shared__ float of_warp[kMostWarps];
   for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
@@ -24,7 +24,7 @@ __device__ __forceinline__ float block_sum(float value) {
   for (int warp = 0; warp < int(blockDim.x / 32); ++warp) sum += of_warp[warp];
   return sum;
 }
-// [/block_sum]
+// [/row_sum]
 
 // [rms_scale]
 // The factor r of one row, by the whole block. `vector`: row and columns allow 16-byte loads.
@@ -39,7 +39,7 @@ __device__ __forceinline__ float rms_scale(const float* x,  // [columns]
   } else {
     for (int i = threadIdx.x; i < columns; i += blockDim.x) squares += x[i] * x[i];
   }
-  return rsqrtf(block_sum(squares) / float(columns) + eps);
+  return rsqrtf(row_sum(squares) / float(columns) + eps);
 }
 
 __device__ __forceinline__ float round_bf16(float v) { return __bfloat162float(__float2bfloat16(v)); }

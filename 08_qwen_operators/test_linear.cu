@@ -59,9 +59,9 @@ void check_tile() {
 
 }  // namespace
 
-TEST_CASE("08 linear: 128×128 tile, edges and odd K") { check_tile<MmaTileLarge>(); }
-TEST_CASE("08 linear: 64×64 tile, edges and odd K") { check_tile<MmaTileMiddle>(); }
-TEST_CASE("08 linear: 16×64 tile, edges and odd K") { check_tile<MmaTileSmall>(); }
+TEST_CASE("08 linear: 128×128 tile, edges and odd K") { check_tile<LinearTileLarge>(); }
+TEST_CASE("08 linear: 64×64 tile, edges and odd K") { check_tile<LinearTileMiddle>(); }
+TEST_CASE("08 linear: 16×64 tile, edges and odd K") { check_tile<LinearTileSmall>(); }
 
 TEST_CASE("08 linear: M from 1 to 17, N = 257, K = 72, 200, 896, 1152") {
   for (int M = 1; M <= 17; ++M)
@@ -108,7 +108,7 @@ TEST_CASE("08 linear_simple: one thread an output") {
 TEST_CASE("08 linear: tiles are numbered once each, in bands") {
   // every output is written although the last band is shorter than 8 tiles
   const Run<float> run = [](Stream& s, const LinearArguments<float>& p) {
-    launch_linear_mma<MmaTileSmall>(s, p, false);
+    launch_linear_mma<LinearTileSmall>(s, p, false);
   };
   if (device().has_bf16_mma) check_linear<float>(run, 16 * 11 + 1, 64 * 2 + 1, 8, false, false);
 }

@@ -169,6 +169,8 @@ bool run_shape(const Step& step, const Shape& shape, const Options& options, jso
     throw EnvironmentError(fmt::format("--shape {}: needs {:.1f} GB of device memory, {:.1f} GB are free", shape.text(),
                                        needed * 1e-9, available * 1e-9));
   const Problem problem = step.build(shape, options.seed);
+  if (std::none_of(problem.rungs.begin(), problem.rungs.end(), [&](const Rung& r) { return wanted(r, options); }))
+    return true;  // another part of the step may have the rung
   Stream stream;
   std::vector<Row> rows;
   fmt::print(" shape {} · {}\n", problem.shape, problem.dtype);
@@ -179,7 +181,6 @@ bool run_shape(const Step& step, const Shape& shape, const Options& options, jso
     else
       rows.push_back({&rung, {}, {}, problem.flop, problem.bytes, 0});
   }
-  if (rows.empty()) return true;  // another part of the step may have the rung
   const bool timed = device().gpu;
   const double peak = timed && !options.check_only ? ceiling(step, problem) : 0;
   if (timed)
