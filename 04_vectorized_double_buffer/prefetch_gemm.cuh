@@ -23,9 +23,12 @@ __global__ void __launch_bounds__(BlockTile::kThreads, 2) gemm_prefetch_kernel(c
 
   float sum[8][8] = {};
   float4 a, b;  // the next tile's, on their way
+  const float *a_from = A + size_t(row0 + a_row) * K + a_k, *b_from = B + size_t(b_k) * N + col0 + b_col;
   const auto load = [&](int k0) {
-    a = load_four<VECTOR>(A + size_t(row0 + a_row) * K + k0 + a_k, row0 + a_row < M ? K - k0 - a_k : 0);
-    b = load_four<VECTOR>(B + size_t(k0 + b_k) * N + col0 + b_col, k0 + b_k < K ? N - col0 - b_col : 0);
+    a = load_four<VECTOR>(a_from, row0 + a_row < M ? K - k0 - a_k : 0);
+    b = load_four<VECTOR>(b_from, k0 + b_k < K ? N - col0 - b_col : 0);
+    a_from += BK;
+    b_from += size_t(BK) * N;
   };
   load(0);
   for (int k0 = 0; k0 < K; k0 += BK) {
