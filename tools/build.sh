@@ -6,4 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 shift
-cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "$@" | sed -u -e '/no work to do/d' -e '/Built target/d'
+build_targets() { cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "$@"; }
+if [ -t 1 ]; then
+  build_targets "$@"  # the generator shows its progress in one line
+else
+  build_targets "$@" | sed -u -e '/no work to do/d' -e '/Built target/d'
+fi
