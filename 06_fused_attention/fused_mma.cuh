@@ -44,17 +44,12 @@ __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attentio
   const int64_t kv_start = batch * p.kv_batch_stride + kv_head * p.kv_head_stride;
   const int keys = p.keys_seen(min(row0 + Tile::kRows, p.q_len) - 1);  // tiles beyond the last row's limit are skipped
 
-  // Where this lane's row of a 16×16 patch lies, for the four patches of 64 columns; the swizzle repeats after those and
-  // after 8 rows, so every other patch is a constant away. The 8×8 matrices of a patch are upper left, lower left, upper
-  // right, lower right for q and v, and upper left, upper right, lower left, lower right for k: each time the pairs that
-  // one mma takes lie in neighbouring registers.
-  int patch[4], key_patch[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    patch[i] = Rows::at(lane % 16, 2 * i + lane / 16);
-    key_patch[i] = Rows::at(lane / 16 * 8 + lane % 8, 2 * i + lane / 8 % 2);
-  }
-  const auto columns = [](int i) { return i / 4 * 64; };  // of patch i beyond i % 4
+  // Where this lane's row of a 16×16 patch lies. The 8×8 matrices of a patch are upper left, lower left, upper right,
+  // lower right for q and v, and upper left, upper right, lower left, lower right for k: each time the pair that one mma
+  // takes lies in neighbouring registers. Patch i to the right is 2i chunks on: within 64 columns the swizzle makes that
+  // an exclusive or, beyond them it is a constant.
+  const int patch = Rows::at(lane % 16, lane / 16), key_patch = Rows::at(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+  const auto right = [](int from, int i) { return (from ^ (i % 4 * 16)) + i / 4 * 64; };
 
   float out[MT][D / 8][4] = {};  // C fragments: rows lane/4 and lane/4 + 8, columns 2·(lane%4) and the next
   float top[MT][2], sum[MT][2] = {};
@@ -63,8 +58,7 @@ __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attentio
 
   uint32_t a[Tile::kQueriesInRegisters ? D / 16 : 1][MT][4];
   const auto load_queries = [&](uint32_t(&fragment)[MT][4], int step) {
-    for (int m = 0; m < MT; ++m)
-      ldmatrix_x4(fragment[m], tile_q + (warp_row + 16 * m) * D + patch[step % 4] + columns(step));
+    for (int m = 0; m < MT; ++m) ldmatrix_x4(fragment[m], tile_q + (warp_row + 16 * m) * D + right(patch, step));
   };
 
   int key0 = (ceil_div(keys, KEYS) - 1) * KEYS;  // from the last tile backwards: the masked ones come first
@@ -91,7 +85,7 @@ __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attentio
 #pragma unroll
       for (int n = 0; n < KEYS / 16; ++n) {
         uint32_t b[4];
-        ldmatrix_x4(b, tile_k + 16 * n * D + key_patch[step % 4] + columns(step));
+        ldmatrix_x4(b, tile_k + 16 * n * D + right(key_patch, step));
         const uint32_t upper[2] = {b[0], b[1]}, lower[2] = {b[2], b[3]};  // 8 keys each
 #pragma unroll
         for (int m = 0; m < MT; ++m) {
@@ -170,12 +164,12 @@ __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attentio
 #pragma unroll
       for (int n = 0; n < D / 16; ++n) {
         uint32_t b[4];
-        ldmatrix_x4_trans(b, tile_v + 16 * step * D + patch[n % 4] + columns(n));
-        const uint32_t left[2] = {b[0], b[1]}, right[2] = {b[2], b[3]};  // 8 columns each
+        ldmatrix_x4_trans(b, tile_v + 16 * step * D + right(patch, n));
+        const uint32_t even[2] = {b[0], b[1]}, odd[2] = {b[2], b[3]};  // 8 columns each
 #pragma unroll
         for (int m = 0; m < MT; ++m) {
-          mma_m16n8k16_bf16(out[m][2 * n], weight[m], left);
-          mma_m16n8k16_bf16(out[m][2 * n + 1], weight[m], right);
+          mma_m16n8k16_bf16(out[m][2 * n], weight[m], even);
+          mma_m16n8k16_bf16(out[m][2 * n + 1], weight[m], odd);
         }
       }
     }
