@@ -121,14 +121,13 @@ void launch_gemv(Stream& stream, GemvShape s, const Input& in, const Output& out
   s.rows = gemv_rows(s.outputs, Output::kPaired);
   // Two neighbours in the chain have to fit on one multiprocessor together, or the copy ahead of the wait cannot start.
   const size_t budget = device().shared_bytes_per_block / 2 - 2048;
-  const auto bytes = [&s] {
-    return sizeof(bfloat16) * (size_t(s.rows) * s.pitch() + (Input::kNorm ? 2 : 1) * s.chunk);
-  };
   s.chunk = ceil_div(s.K, 32) * 32;
-  for (int parts = 2; bytes() > budget && s.chunk > 32; ++parts) s.chunk = ceil_div(ceil_div(s.K, parts), 32) * 32;
-  const dim3 grid(ceil_div(s.outputs, Output::kPaired ? s.rows / 2 : s.rows)), block(32 * warps_for_row(s.K));
+  const int warps = warps_for_row(s.K);
+  for (int parts = 2; s.shared_bytes(warps) > budget && s.chunk > 32; ++parts)
+    s.chunk = ceil_div(ceil_div(s.K, parts), 32) * 32;
+  const dim3 grid(ceil_div(s.outputs, Output::kPaired ? s.rows / 2 : s.rows)), block(32 * warps);
   launch(device().has_bf16_mma ? gemv_kernel<Input, Output, true> : gemv_kernel<Input, Output, false>, grid, block,
-         on(stream).smem(bytes()).pdl(pdl), s, in, out);
+         on(stream).smem(s.shared_bytes(warps)).pdl(pdl), s, in, out);
 }
 inline bool gemv_vector(int K, const void* W, const void* x, const void* other) {
   return K % 8 == 0 && aligned_to(W, 16) && aligned_to(x, 16) && aligned_to(other, 16);

@@ -26,6 +26,12 @@ struct GemvShape {
   int chunk;          // columns in shared memory at a time, a multiple of 32
   bool vector;        // W, x and the norm weight allow 16-byte copies
   __host__ __device__ int pitch() const { return ceil_div(chunk, 64) * 64 + 32; }  // elements from row to row
+  // Dynamic shared memory: slab, x, and each warp's sums. Every kilobyte counts: gate+up twice and down once have to fit
+  // on a multiprocessor of an H200 together.
+  size_t shared_bytes(int warps) const {
+    return sizeof(bfloat16) * (size_t(rows) * pitch() + chunk) +
+           sizeof(float) * ceil_div(rows, kGemvTile) * warps * kGemvTile;
+  }
 };
 
 // Inputs ---------------------------------------------------------------------------------------------------------------
@@ -162,13 +168,13 @@ __device__ __forceinline__ void copy_slab(const GemvShape& s, const Output& out,
 
 // [gemv]
 template <class Input, class Output, bool kTensor>
-__global__ void __launch_bounds__(32 * kMostWarps, 2) gemv_kernel(GemvShape s, Input in, Output out) {
+__global__ void __launch_bounds__(32 * kMostWarps, 3) gemv_kernel(GemvShape s, Input in, Output out) {
   pdl_launch_dependents();  // the next kernel may start to fetch its weights at once
-  __shared__ float partial[kGemvMostRows / kGemvTile][kMostWarps][kGemvTile];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   bfloat16* slab = dynamic_shared<bfloat16>();
   bfloat16* x = slab + s.rows * s.pitch();
-  bfloat16* norm = x + s.chunk;
+  bfloat16* norm = x;                                      // until x is computed from it, in place
+  float* partial = reinterpret_cast<float*>(x + s.chunk);  // [tiles, warps, 16]
 
   float scale = 1.f;
   typename Output::Early early{};  // what the epilogue needs from memory
@@ -197,7 +203,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) gemv_kernel(GemvShape s, I
       const bool upper = s.rows - tile * kGemvTile > 8;
       const float2 sum = tile_dot<kTensor>(slab + tile * kGemvTile * s.pitch(), s.pitch(), upper, x, begin, end);
       if (lane % 4 == 0) {
-        float* to = &partial[tile][warp][lane / 4];
+        float* to = partial + (tile * warps + warp) * kGemvTile + lane / 4;
         to[0] = k0 > 0 ? to[0] + sum.x : sum.x;
         to[8] = k0 > 0 ? to[8] + sum.y : sum.y;
       }
@@ -207,7 +213,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) gemv_kernel(GemvShape s, I
   if (warp > 0) return;  // no barrier of the block follows
   const auto total = [&](int row) {
     float sum = 0.f;
-    for (int w = 0; w < warps; ++w) sum += partial[row / kGemvTile][w][row % kGemvTile];
+    for (int w = 0; w < warps; ++w) sum += partial[(row / kGemvTile * warps + w) * kGemvTile + row % kGemvTile];
     return sum;
   };
   float2 sum = make_float2(0.f, 0.f);
