@@ -48,7 +48,8 @@ TEST_CASE("05 argmax: of equal logits the smallest index, whichever block sees i
   CHECK(argmax(std::vector<float>(151936, 1.f)) == 0);
   CHECK(argmax({-0.f, 0.f}) == 0);
   CHECK(argmax({1.f, 3.f, 3.f, 2.f, 3.f}) == 1);
-  for (auto [first, second] : {std::pair{5, 6}, {7, 4096}, {100000, 100031}, {3, 151935}, {1027, 2051}}) {
+  const std::pair<int, int> places[] = {{5, 6}, {7, 4096}, {100000, 100031}, {3, 151935}, {1027, 2051}};
+  for (auto [first, second] : places) {
     std::vector<float> x = random_uniform(151936, 5);
     x[size_t(first)] = x[size_t(second)] = 4.f;
     CHECK(argmax(x) == first);
