@@ -204,7 +204,7 @@ inline void attention_simt_small(Stream& stream, const Attention<bfloat16>& p) {
     attention_simt<bfloat16, 256, 4, 32, 2>(stream, p);
 }
 
-// Larger tiles: each key and value is read by more queries. Elements of 2 bytes have theirs within 64 KB already.
+// Larger tiles: each key and value is read by more queries.
 inline void attention_simt_large(Stream& stream, const Attention<float>& p) {
   if (p.head_dim == 64)
     attention_simt<float, 64, 8, 64, 4>(stream, p);
@@ -213,18 +213,20 @@ inline void attention_simt_large(Stream& stream, const Attention<float>& p) {
   else
     attention_simt<float, 256, 4, 32, 4>(stream, p);
 }
-inline void attention_simt_large(Stream& stream, const Attention<bfloat16>& p) { attention_simt_small(stream, p); }
+inline bool attention_simt_large_fits(int head_dim) {
+  const size_t needed = head_dim == 64    ? SimtTile<float, 64, 8, 64, 4>::kSharedBytes
+                        : head_dim == 128 ? SimtTile<float, 128, 4, 64, 4>::kSharedBytes
+                                          : SimtTile<float, 256, 4, 32, 4>::kSharedBytes;
+  return needed <= device().shared_bytes_per_block;
+}
 
 // Enqueues fused attention on the CUDA cores, sums in float; T is float or bfloat16. No memory beyond inputs and
 // output. Throws BadInput (check_attention).
 template <class T>
 void attention_fused_fp32(Stream& stream, const Attention<T>& p) {
   check_attention(p);
-  const size_t needed = p.head_dim == 64    ? SimtTile<T, 64, 8, 64, 4>::kSharedBytes
-                        : p.head_dim == 128 ? SimtTile<T, 128, 4, 64, 4>::kSharedBytes
-                                            : SimtTile<T, 256, 4, 32, 4>::kSharedBytes;
-  if (needed <= device().shared_bytes_per_block)
-    attention_simt_large(stream, p);
-  else
-    attention_simt_small(stream, p);
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (attention_simt_large_fits(p.head_dim)) return attention_simt_large(stream, p);
+  }
+  attention_simt_small(stream, p);
 }

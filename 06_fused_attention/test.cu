@@ -38,11 +38,7 @@ const Kernel<bfloat16> kBfloat16Kernels[] = {
 };
 
 bool runs_here(const Kernel<float>& kernel, int head_dim) {
-  const size_t most = device().shared_bytes_per_block;
-  if (std::string(kernel.name) != "fused fp32, large") return true;
-  return (head_dim == 64    ? SimtTile<float, 64, 8, 64, 4>::kSharedBytes
-          : head_dim == 128 ? SimtTile<float, 128, 4, 64, 4>::kSharedBytes
-                            : SimtTile<float, 256, 4, 32, 4>::kSharedBytes) <= most;
+  return kernel.run != attention_simt_large || attention_simt_large_fits(head_dim);
 }
 bool runs_here(const Kernel<bfloat16>& kernel, int head_dim) {
   if (kernel.head_dim != 0 && kernel.head_dim != head_dim) return false;
