@@ -234,7 +234,7 @@ std::vector<Step> fused_tables() {
     step.shapes = {{{256}}};
     step.small_shapes = {{{12}}};
     step.memory_bound = true;
-    step.peer_name = "none";
+    step.peer_name = "–";
     step.device_bytes = [](const Shape& s) {
       const DecoderShape& d = shape_here();
       const double H = d.hidden, I = d.intermediate;

@@ -219,7 +219,7 @@ Step operators_table() {
   step.shapes = {{{1, 256}}, {{256, 256}}};
   step.small_shapes = {{{1, 13}}, {{5, 9}}};
   step.memory_bound = true;
-  step.peer_name = "none";
+  step.peer_name = "–";
   step.device_bytes = [](const Shape& s) {
     const DecoderShape& d = shape_here();
     const double T = s[0], context = s[1], width = d.heads * d.head_dim, kv = d.kv_heads * d.head_dim;

@@ -2,6 +2,7 @@
 #include "08_qwen_operators/embedding.cuh"
 #include "08_qwen_operators/split_k.cuh"
 #include "08_qwen_operators/test_linear.hpp"
+#include "08_qwen_operators/weight_pool.cuh"
 
 namespace {
 
@@ -167,4 +168,21 @@ TEST_CASE("08 split-K: partial sums and atomics, every split, against double") {
       REQUIRE(split_k_bytes(split, N) == (split == 1 ? 0u : size_t(4) * split * N));
     }
   }
+}
+TEST_CASE("08 random weights: the device makes what the formula says, and a pool hands out its matrices in turn") {
+  const WeightPool pool(7, 9, 5, 3);
+  REQUIRE(pool.copies() >= 3);
+  REQUIRE(pool.at(1) == pool.at(0) + 63);
+  REQUIRE(pool.at(pool.copies()) == pool.at(0));
+  DeviceBuffer<bfloat16> values(1000);
+  Stream stream;
+  fill_random_bf16(stream, values.data(), values.size(), 11, 2.f);
+  stream.synchronize();
+  const auto got = values.to_host();
+  double sum = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    REQUIRE(to_double(got[i]) == to_double(__float2bfloat16(2.f * hashed_uniform(11, i))));
+    sum += to_double(got[i]);
+  }
+  REQUIRE(std::fabs(sum / 1000) < 6 * 2 / std::sqrt(3.0 * 1000));  // six deviations of the mean
 }
