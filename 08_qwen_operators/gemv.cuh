@@ -56,7 +56,11 @@ struct SwigluOutput {
     return (second ? up : s.W) + size_t(n) * s.K;
   }
   __device__ NoEarly early(int) const { return {}; }
-  __device__ void store(int n, float2 sum, NoEarly) const { y[n] = __float2bfloat16(silu(sum.x) * sum.y); }
+  // gate and up are rounded first, as the unfused kernels and the reference round them: then only the order of the sums
+  // can tell the two forms apart
+  __device__ void store(int n, float2 sum, NoEarly) const {
+    y[n] = __float2bfloat16(silu(round_bf16(sum.x)) * round_bf16(sum.y));
+  }
   __device__ void finish(int, float, bool) const {}
 };
 // qkv without QK-norm: output n is the pair (i, i + head_dim/2) of a head, so that one thread can rotate it.
@@ -167,7 +171,7 @@ inline void norm_gemv(Stream& stream,
               StoreOutput<bfloat16>{{}, y, bias}, pdl);
 }
 
-// y = SiLU(x W_gateᵀ) · (x W_upᵀ), x = RMSNorm(residual). Gate and up stay float until the one rounding of y.
+// y = SiLU(x W_gateᵀ) · (x W_upᵀ), x = RMSNorm(residual); gate and up are rounded to bfloat16.
 inline void norm_gemv_swiglu(Stream& stream,
                              const float* residual,            // [K]
                              const bfloat16* norm, float eps,  // [K]

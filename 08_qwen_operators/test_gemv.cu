@@ -137,16 +137,22 @@ TEST_CASE("08 norm_gemv: equals rms_norm and gemv bit for bit") {
     REQUIRE(value.ok);
   }
 }
-TEST_CASE("08 norm_gemv_swiglu: against double") {
+TEST_CASE("08 norm_gemv_swiglu: the bits of the three kernels it replaces, and against double") {
   for (const Size& s : kSizes) {
     Normed in(s.K);
     const auto gate = random_bf16(size_t(s.N) * s.K, 2), up = random_bf16(size_t(s.N) * s.K, 3);
     DeviceBuffer<bfloat16> dg(gate), du(up), y(s.N);
     Stream stream;
     norm_gemv_swiglu(stream, in.d_residual.data(), in.d_norm.data(), 1e-6f, dg.data(), du.data(), y.data(), s.N, s.K);
+    DeviceBuffer<bfloat16> separate_gate(s.N), separate_up(s.N), separate(s.N);
+    for (auto [W, out] : {std::pair(&dg, &separate_gate), std::pair(&du, &separate_up)})
+      norm_gemv(stream, in.d_residual.data(), in.d_norm.data(), 1e-6f, W->data(), nullptr, out->data(), s.N, s.K);
+    act_mul(stream, separate_gate.data(), separate_up.data(), separate.data(), 1, s.N, s.N);
+    stream.synchronize();
+    REQUIRE(compare_exact(y.to_host(), as_double(separate.to_host()), s.N).ok);
     const Wanted g = linear_in_double(in.x, gate, 1, s.N, s.K), u = linear_in_double(in.x, up, 1, s.N, s.K);
-    const auto tol_g = linear_tolerance<float>(g, s.K, kNormSlack);
-    const auto tol_u = linear_tolerance<float>(u, s.K, kNormSlack);
+    const auto tol_g = linear_tolerance<bfloat16>(g, s.K, kNormSlack);
+    const auto tol_u = linear_tolerance<bfloat16>(u, s.K, kNormSlack);
     std::vector<double> want(s.N), tolerance(s.N);
     for (int n = 0; n < s.N; ++n) {
       const double act = g.value[n] / (1 + std::exp(-g.value[n]));

@@ -5,4 +5,7 @@
 using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
+namespace Catch::Matchers {
+inline auto ContainsSubstring(const std::string& part) { return Contains(part); }  // 3.x's name of it
+}  // namespace Catch::Matchers
 #endif

@@ -32,7 +32,7 @@ inline LaunchConfig on(Stream& stream) { return {&stream}; }
 
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, const LaunchConfig& how, A&&... args) {
-  if (how.shared_bytes > 48 * 1024)  // above 48 KB a kernel has to be told first
+  if (how.shared_bytes > 0)  // static and dynamic shared memory together above 48 KB: a kernel has to be told first
     CUDA_CHECK(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared_bytes)));
   cudaLaunchConfig_t config{};
