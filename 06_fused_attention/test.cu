@@ -5,6 +5,7 @@
 #include "06_fused_attention/reference.cuh"
 #include "06_fused_attention/unfused.cuh"
 #include "common/catch.hpp"
+#include "common/thin_tests.hpp"
 
 namespace {
 
@@ -110,24 +111,24 @@ TEST_CASE("06 the reference: the formula, written out once more") {
 
 TEST_CASE("06 lengths around the tiles, head_dim 64") {
   uint64_t seed = 10;
-  for (int length : {1, 2, 63, 64, 65, 127}) check_all({1, 2, 1, length, length, 64, true}, ++seed);
+  for (int length : thinned<int>({1, 2, 63, 64, 65, 127})) check_all({1, 2, 1, length, length, 64, true}, ++seed);
   check_all({1, 1, 1, 129, 65, 64}, ++seed);
 }
 TEST_CASE("06 lengths around the tiles, head_dim 128") {
   uint64_t seed = 20;
-  for (int length : {1, 31, 33, 65}) check_all({1, 2, 1, length, length, 128, true}, ++seed);
+  for (int length : thinned<int>({1, 31, 33, 65})) check_all({1, 2, 1, length, length, 128, true}, ++seed);
   check_all({1, 1, 1, 3, 129, 128}, ++seed);
 }
 TEST_CASE("06 lengths around the tiles, head_dim 256") {
   uint64_t seed = 30;
-  for (int length : {1, 9, 65}) check_all({1, 2, 1, length, length, 256, true}, ++seed);
+  for (int length : thinned<int>({1, 9, 65})) check_all({1, 2, 1, length, length, 256, true}, ++seed);
   check_all({1, 1, 1, 2, 67, 256}, ++seed);
 }
 TEST_CASE("06 long and prime lengths") {
-  const std::vector<int> lengths = device().gpu ? std::vector<int>{1000, 4097} : std::vector<int>{191, 257};
+  const std::vector<int> lengths = large_tests() ? std::vector<int>{1000, 4097} : std::vector<int>{191, 257};
   for (int length : lengths)
     for (int head_dim : {64, 128, 256}) check_all({1, 2, 1, length, length, head_dim, length % 2 == 1}, 40);
-  const int prime = device().gpu ? 1021 : 71;
+  const int prime = large_tests() ? 1021 : 71;
   check_all({2, 16, 8, prime, prime, 128, true}, 41);
 }
 

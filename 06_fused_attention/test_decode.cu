@@ -3,6 +3,7 @@
 #include "06_fused_attention/decode.cuh"
 #include "06_fused_attention/reference.cuh"
 #include "common/catch.hpp"
+#include "common/thin_tests.hpp"
 
 namespace {
 
@@ -45,7 +46,7 @@ TEST_CASE("06 decode: every group size, 1 to 8 and beyond one block's, at every 
 
 TEST_CASE("06 decode: any number of keys over any number of splits") {
   Decode d(6, 2, 300, 64, 210);
-  for (int splits : {1, 2, 5, 64}) {
+  for (int splits : thinned<int>({1, 2, 5, 64})) {
     DecodeScratch scratch(6, 2, 64, 300, splits);
     for (int keys : {1, 2, 63, 64, 65, 127, 129, 299, 300}) d.check(scratch, keys);
   }
@@ -56,7 +57,7 @@ TEST_CASE("06 decode: any number of keys over any number of splits") {
 
 TEST_CASE("06 decode: long texts") {
   const std::vector<int> lengths =
-      device().gpu ? std::vector<int>{1000, 4097, 32768, 33000} : std::vector<int>{1000, 1021};
+      large_tests() ? std::vector<int>{1000, 4097, 32768, 33000} : std::vector<int>{1000, 1021};
   for (int head_dim : {64, 128, 256}) {
     Decode d(8, 2, lengths.back(), head_dim, 220);
     DecodeScratch scratch(8, 2, head_dim, lengths.back());

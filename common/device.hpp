@@ -59,6 +59,9 @@ const DeviceInfo& device();
 // Empty if kernels of this program can run here; else one line that says why not.
 std::string why_no_device();
 
+// Waits for everything enqueued on any stream.
+void device_synchronize();
+
 // Bytes of device memory that are free now.
 size_t free_device_bytes();
 
@@ -140,15 +143,17 @@ class DeviceBuffer {
   size_t size() const { return size_; }
   size_t bytes() const { return size_ * sizeof(T); }
 
-  // These wait until the copy is done.
+  // These wait for everything enqueued before, on any stream, and until the copy is done.
   void upload(const std::vector<T>& values) {
     if (values.size() > size_) throw BadInput("DeviceBuffer::upload: more values than the buffer holds");
+    device_synchronize();
     Stream stream;
     copy_bytes_to_device(stream, data_, values.data(), values.size() * sizeof(T));
     stream.synchronize();
   }
   std::vector<T> to_host() const {
     std::vector<T> values(size_);
+    device_synchronize();
     Stream stream;
     copy_bytes_to_host(stream, values.data(), data_, bytes());
     stream.synchronize();
@@ -156,6 +161,7 @@ class DeviceBuffer {
   }
   // Fills with 0xff bytes: NaN for every floating-point type.
   void poison() {
+    device_synchronize();
     Stream stream;
     fill_bytes(stream, data_, 0xff, bytes());
     stream.synchronize();

@@ -82,6 +82,8 @@ const DeviceInfo& device() {
   return info;
 }
 
+void device_synchronize() { CUDA_CHECK(cudaDeviceSynchronize()); }
+
 size_t free_device_bytes() {
   size_t free_bytes = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));

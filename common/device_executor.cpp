@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "common/device.hpp"
+#include "common/host_memory.hpp"
 
 namespace {
 std::atomic<size_t> in_use{0}, peak{0};
@@ -26,9 +27,9 @@ const DeviceInfo& device() {
 
 std::string why_no_device() { return ""; }
 
-size_t free_device_bytes() {
-  return static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-}
+void device_synchronize() {}
+
+size_t free_device_bytes() { return static_cast<size_t>(free_host_bytes()); }
 
 void* device_allocate(size_t bytes) {
   if (bytes == 0) return nullptr;

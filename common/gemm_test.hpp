@@ -5,6 +5,7 @@
 #include "common/catch.hpp"
 #include "common/gemm.hpp"
 #include "common/random.hpp"
+#include "common/thin_tests.hpp"
 #include "common/verify.hpp"
 
 // One GEMM on small integers, where float is exact, so that any difference at all is a fault.
@@ -25,8 +26,8 @@ inline void check_gemm_exact(GemmLauncher launcher, int M, int N, int K, uint64_
 
 // Shapes around the tile sizes, primes, M≠N≠K, odd and even numbers of K tiles.
 inline void check_gemm_shapes(GemmLauncher launcher, int tile_m, int tile_n, int tile_k) {
-  const std::vector<int> ms{1, 2, tile_m - 1, tile_m, tile_m + 1}, ns{1, 2, tile_n - 1, tile_n, tile_n + 1},
-      ks{1, 2, tile_k - 1, tile_k, tile_k + 1};
+  const auto around = [](int tile) { return thinned(std::vector<int>{1, 2, tile - 1, tile, tile + 1}); };
+  const std::vector<int> ms = around(tile_m), ns = around(tile_n), ks = around(tile_k);
   uint64_t seed = 1;
   for (int m : ms)
     for (int n : ns) check_gemm_exact(launcher, m, n, tile_k + 3, ++seed);

@@ -83,6 +83,18 @@ TEST_CASE("a launch runs every thread of every block") {
   stream.synchronize();
   CHECK(x.to_host() == std::vector<int>(1000, 6));
 }
+namespace {
+__global__ void slowly_set(int* x, int value) {
+  for (int i = 0; i < 200000; ++i) __threadfence();  // takes far longer than the copy that must not overtake it
+  *x = value;
+}
+}  // namespace
+TEST_CASE("to_host waits for kernels on other streams") {
+  DeviceBuffer<int> x(std::vector<int>{1});
+  Stream stream;
+  launch(slowly_set, dim3(1), dim3(1), on(stream), x.data(), 2);
+  CHECK(x.to_host()[0] == 2);
+}
 TEST_CASE("a launch that no card takes is an error") {
   DeviceBuffer<int> x(1);
   Stream stream;

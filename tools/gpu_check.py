@@ -43,7 +43,7 @@ def run(name: str, command: list, limit: float, environment: dict | None = None)
 
 
 def sanitize(tests: list[str], limit: float) -> bool:
-    """memcheck and racecheck over each test program; test cases tagged [slow] are left out."""
+    """memcheck and racecheck over each test program, on thinned sizes; test cases tagged [slow] are left out."""
     tool = shutil.which("compute-sanitizer") or f"{os.environ.get('CUDA_HOME', '/usr/local/cuda')}/bin/compute-sanitizer"
     if not Path(tool).exists():
         outcome.append(("sanitizers", "compute-sanitizer is not installed", 0))
@@ -55,9 +55,9 @@ def sanitize(tests: list[str], limit: float) -> bool:
             for check, extra in (("memcheck", ["--report-api-errors", "no"]), ("racecheck", []))]
     memory = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
                             capture_output=True, text=True).stdout.split()
-    workers = 4 if memory and int(memory[0]) > 40000 else 1
+    workers = 6 if memory and int(memory[0]) > 40000 else 1
     with ThreadPoolExecutor(workers) as pool:
-        return all(list(pool.map(lambda job: run(job[0], job[1], limit), jobs)))
+        return all(list(pool.map(lambda job: run(job[0], job[1], limit, {"THIN_TESTS": "1"}), jobs)))
 
 
 def main() -> int:
