@@ -18,6 +18,7 @@ inline Problem build_table(const Shape& shape, uint64_t) {
       Table{DeviceBuffer<float>(count), DeviceBuffer<float>(count), SinusoidalFrequencies(d), {}, {}});
   std::vector<double> frequencies;
   for (int c = 0; c < d; ++c) frequencies.push_back(std::pow(kSinusoidalBase, -2.0 * (c / 2) / d));
+  b->angle.reserve(count), b->want.reserve(count);
   for (int p = 0; p < positions; ++p)
     for (int c = 0; c < d; ++c) {
       b->angle.push_back(p * frequencies[c]);

@@ -3,6 +3,9 @@
 #include <string>
 #include <vector>
 
+// The largest size of one dimension. Kernels round sizes up to whole tiles, in int: 2^31 has to stay out of reach.
+constexpr int kMostSize = 2000000000;
+
 struct Shape {
   std::vector<int> dims;
   int operator[](size_t i) const { return dims[i]; }
@@ -14,5 +17,5 @@ struct Shape {
 };
 
 // Reads "4096x4096x1024"; `form` ("MxNxK") says how many numbers there have to be. Throws BadInput, in one line, for
-// text, zero, a negative number, a number above 2^31 − 1 or the wrong count.
+// text, zero, a negative number, a number above kMostSize or the wrong count.
 Shape parse_shape(const std::string& text, const std::string& form);

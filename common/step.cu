@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "common/bench.hpp"
 #include "common/roofline.hpp"
@@ -164,10 +166,12 @@ bool wanted(const Rung& rung, const Options& options) {
 
 // Builds, runs and prints one shape; returns whether every rung that ran was right.
 bool run_shape(const Step& step, const Shape& shape, const Options& options, json& rows_json) {
-  const double needed = step.device_bytes(shape), available = static_cast<double>(free_device_bytes());
+  // On the executor, inputs, the reference in double and the copies that are compared lie in the same memory.
+  const double needed = (device().gpu ? 1 : 4) * step.device_bytes(shape);
+  const double available = static_cast<double>(free_device_bytes());
   if (needed > 0.95 * available)
-    throw EnvironmentError(fmt::format("--shape {}: needs {:.1f} GB of device memory, {:.1f} GB are free", shape.text(),
-                                       needed * 1e-9, available * 1e-9));
+    throw EnvironmentError(fmt::format("--shape {}: needs {:.1f} GB of {} memory, {:.1f} GB are free", shape.text(),
+                                       needed * 1e-9, device().gpu ? "device" : "the host's", available * 1e-9));
   const Problem problem = step.build(shape, options.seed);
   if (std::none_of(problem.rungs.begin(), problem.rungs.end(), [&](const Rung& r) { return wanted(r, options); }))
     return true;  // another part of the step may have the rung
@@ -226,8 +230,16 @@ std::vector<std::vector<Shape>> shapes_of(const std::vector<Step>& parts, const 
   return shapes;
 }
 
+// Throws BadInput where `path` cannot be written; leaves no file behind that was not there.
+void check_writable(const std::string& path) {
+  const bool existed = std::ifstream(path).good();
+  if (!std::ofstream(path, std::ios::app)) throw BadInput(fmt::format("--json {}: cannot be written", path));
+  if (!existed) std::remove(path.c_str());
+}
+
 int run_command(const std::vector<Step>& parts, const Options& options, const std::string& command) {
   const auto shapes = shapes_of(parts, options);
+  if (!options.json_file.empty()) check_writable(options.json_file);
   if (const std::string reason = why_no_device(); !reason.empty()) {
     fmt::print(stderr, "{}. `make lab{}` runs the same kernels on the CPU; `make env_check` says what is wrong.\n",
                reason, parts[0].number);
@@ -251,7 +263,9 @@ int run_command(const std::vector<Step>& parts, const Options& options, const st
     throw BadInput(fmt::format("--rung: no rung of step {} matches; --list names them", parts[0].number));
   if (!options.json_file.empty()) {
     std::ofstream file(options.json_file);
-    file << json{{"machine", json::parse(machine_json())}, {"command", command}, {"rows", rows}}.dump(1) << "\n";
+    file << json{{"machine", json::parse(machine_json())}, {"command", command}, {"rows", rows}}.dump(
+                1, ' ', false, json::error_handler_t::replace)  // a file's name may be any bytes
+         << "\n";
     if (!file.flush()) throw BadInput(fmt::format("--json {}: cannot be written", options.json_file));
   }
   return ok ? kOk : kCheckFailed;
@@ -262,8 +276,8 @@ int run_command(const std::vector<Step>& parts, const Options& options, const st
 Shape parse_shape(const std::string& text, const std::string& form) {
   const size_t wanted = static_cast<size_t>(std::count(form.begin(), form.end(), 'x')) + 1;
   const auto bad = [&](const std::string& why) {
-    return BadInput(
-        fmt::format("--shape {}: {}; wanted {} with {} whole numbers from 1 to 2147483647", text, why, form, wanted));
+    return BadInput(fmt::format("--shape {}: {}; wanted {} with {} whole numbers from 1 to {}", text, why, form, wanted,
+                                kMostSize));
   };
   Shape shape;
   size_t begin = 0;
@@ -272,7 +286,7 @@ Shape parse_shape(const std::string& text, const std::string& form) {
     const std::string part = text.substr(begin, end - begin);
     if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos)
       throw bad(fmt::format("'{}' is not a whole number", part));
-    if (part.size() > 10 || std::stoll(part) > 2147483647) throw bad(fmt::format("{} is too large", part));
+    if (part.size() > 10 || std::stoll(part) > kMostSize) throw bad(fmt::format("{} is too large", part));
     if (std::stoll(part) == 0) throw bad("0 is not a size");
     shape.dims.push_back(std::stoi(part));
     if (end == text.size()) break;
@@ -316,7 +330,13 @@ int run_main(const std::function<int()>& body) {
   } catch (const EnvironmentError& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return kEnvironment;
-  } catch (const std::exception& error) {  // a kernel broke a rule of the machine, or memory ran out
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "error: out of memory on the host\n");
+    return kEnvironment;
+  } catch (const std::length_error&) {  // std::vector says so of a size that no memory could hold
+    fmt::print(stderr, "error: out of memory on the host\n");
+    return kEnvironment;
+  } catch (const std::exception& error) {  // a kernel broke a rule of the machine
     fmt::print(stderr, "error: {}\n", error.what());
     return kCheckFailed;
   }

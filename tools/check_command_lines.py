@@ -43,7 +43,7 @@ def steps(folder: Path, machine: str) -> None:
         expect(program, ["--samples", "0"], (BAD_INPUT,), "--samples")
         expect(program, ["--rung", "no such rung", "--check-only"], (BAD_INPUT,), "--rung")
     for number in NUMBERS[:4]:
-        expect(folder / f"{machine}{number}", ["--shape", "2147483647x2147483647x2147483647"], (ENVIRONMENT,), "--shape")
+        expect(folder / f"{machine}{number}", ["--shape", "2000000000x2000000000x2000000000"], (ENVIRONMENT,), "--shape")
 
 
 def edited_model(folder: Path, name: str, edit) -> Path:
