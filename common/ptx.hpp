@@ -57,7 +57,7 @@ __device__ __forceinline__ uint4 load_streaming(const T* address) {
 // 16 bytes; where valid is false nothing is read and 16 zero bytes are written.
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bool valid = true) {
 #if !ON_GPU
-  simt::async_copy(shared, global, 16, valid ? 16 : 0);
+  simt::async_copy(shared, global, 16, valid ? 16 : 0, {__FILE__, __LINE__});
 #elif __CUDA_ARCH__ >= 800
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid ? 16 : 0) : "memory");
@@ -69,7 +69,7 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bo
 // 4 bytes, for copies that change the layout on the way or start at any float.
 __device__ __forceinline__ void cp_async_4(void* shared, const void* global, bool valid = true) {
 #if !ON_GPU
-  simt::async_copy(shared, global, 4, valid ? 4 : 0);
+  simt::async_copy(shared, global, 4, valid ? 4 : 0, {__FILE__, __LINE__});
 #elif __CUDA_ARCH__ >= 800
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(valid ? 4 : 0) : "memory");

@@ -94,6 +94,11 @@ class BlockRunner {
   void start_thread();
   void finish_thread();
   Fiber* idle_fiber();
+  int next_ready() {
+    const int thread = ready_.back();
+    ready_.pop_back();
+    return thread;
+  }
   std::string name(int thread) const;
   std::string deadlock_report() const;
 
@@ -103,8 +108,9 @@ class BlockRunner {
   std::vector<Fiber*> idle_;
   Fiber host_;  // stands for the host thread's own stack
   Fiber* running_ = &host_;
+  // Who can go on, the next one last: lanes whose meeting is over go in front of other warps. So a warp runs as far
+  // ahead as it can, and what a missing barrier lets it read shows.
   std::vector<int> ready_;
-  size_t ready_head_ = 0;
   int count_ = 0, unstarted_ = 0, finished_ = 0, current_ = 0;
   uint3 next_index_{0, 0, 0};
 
@@ -128,7 +134,6 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
   meetings_.resize((count_ + kWarp - 1) / kWarp);
   for (auto& warp : meetings_) warp.clear();
   ready_.clear();
-  ready_head_ = 0;
   unstarted_ = finished_ = arrived_ = vote_ = 0;
   next_index_ = {0, 0, 0};
   error_.clear();
@@ -184,15 +189,15 @@ void BlockRunner::fiber_main(ctx::transfer_t from) {
 }
 
 void BlockRunner::run_next_here() {
-  if (ready_head_ == ready_.size() && unstarted_ < count_) {
+  if (ready_.empty() && unstarted_ < count_) {
     start_thread();
     work_->invoke(work_->closure);
     finish_thread();
     return;
   }
   Fiber* next = &host_;
-  if (ready_head_ < ready_.size()) {
-    current_ = ready_[ready_head_++];
+  if (!ready_.empty()) {
+    current_ = next_ready();
     next = threads_[current_].fiber;
   }
   idle_.push_back(running_);
@@ -236,8 +241,8 @@ void BlockRunner::finish_thread() {
 void BlockRunner::wait() {
   const int self = current_;
   threads_[self].fiber = running_;
-  if (ready_head_ < ready_.size()) {
-    current_ = ready_[ready_head_++];
+  if (!ready_.empty()) {
+    current_ = next_ready();
     jump(threads_[current_].fiber);
   } else if (unstarted_ < count_) {
     jump(idle_fiber());
@@ -273,9 +278,7 @@ int BlockRunner::barrier(Site site, int vote) {
   ++barriers;
   vote_result_ = vote_;
   arrived_ = vote_ = 0;
-  ready_.clear();
-  ready_head_ = 0;
-  for (int i = 0; i < count_; ++i)
+  for (int i = count_ - 1; i >= 0; --i)
     if (i != current_) ready_.push_back(i);
   return vote_result_;
 }
@@ -309,11 +312,7 @@ void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot,
   operation(meeting->slots, mask);
   *meeting = waiting.back();
   waiting.pop_back();
-  if (ready_head_ == ready_.size()) {
-    ready_.clear();
-    ready_head_ = 0;
-  }
-  for (int i = 0; i < kWarp; ++i)
+  for (int i = kWarp - 1; i >= 0; --i)
     if ((mask >> i & 1) && i != lane) ready_.push_back(first + i);
 }
 
@@ -459,6 +458,7 @@ void set_block_order(uint64_t seed) { order_seed = seed; }
 Counters counters() { return {total_launches, total_blocks, total_barriers}; }
 
 void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_bytes) {
+  if (active) active->fail("a kernel launches a kernel", {__FILE__, __LINE__}, active->current());
   check_launch(grid, block, dynamic_shared_bytes, work.kernel);
   Grid job{};
   job.work = work;
@@ -494,7 +494,10 @@ int lane_id() { return active->current() % kWarp; }
 
 void* dynamic_shared_memory() { return active->shared_memory(); }
 
-void async_copy(void* to, const void* from, int bytes, int valid_bytes) {
+void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site site) {
+  const uintptr_t read = valid_bytes > 0 ? reinterpret_cast<uintptr_t>(from) : 0;
+  if ((reinterpret_cast<uintptr_t>(to) | read) % static_cast<unsigned>(bytes) != 0)
+    active->fail(fmt::format("cp.async: an address is not a multiple of {} bytes", bytes), site, active->current());
   active->current_thread().copies.push_back({to, from, bytes, valid_bytes});
 }
 

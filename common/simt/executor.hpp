@@ -71,7 +71,7 @@ int lane_id();
 void* dynamic_shared_memory();
 
 // cp.async: a copy that happens when its group is waited for, not before.
-void async_copy(void* to, const void* from, int bytes, int valid_bytes);
+void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site site);
 void async_commit();
 void async_wait(int groups_left);
 

@@ -102,6 +102,27 @@ void mismatched_masks() {
   else
     __syncwarp(0xffff0000u), __syncthreads();
 }
+void warp_runs_ahead(int* out) {  // a barrier is missing between the write and the read of the other warp's value
+  __shared__ int value[2];
+  const int warp = threadIdx.x / 32;
+  value[warp] = -1;
+  __syncthreads();
+  int lane = threadIdx.x % 32;
+  for (int i = 0; i < 4; ++i) lane = __shfl_xor_sync(~0u, lane, 1);
+  value[warp] = warp;
+  for (int i = 0; i < 4; ++i) lane = __shfl_xor_sync(~0u, lane, 1);
+  out[threadIdx.x] = value[1 - warp];
+}
+void unaligned_copy(const float4* in, int shift) {
+  __shared__ __align__(16) float4 tile[2];
+  cp_async_16(tile, reinterpret_cast<const char*>(in) + shift);
+  cp_async_commit();
+  cp_async_wait<0>();
+}
+void launches(int* out) {
+  Stream stream;
+  launch(shuffles, dim3(1), dim3(32), on(stream), out);
+}
 void order_dependent(int* next, int* got) { got[blockIdx.x] = (*next)++; }
 
 }  // namespace executor_tests
@@ -165,6 +186,12 @@ TEST_CASE("an asynchronous copy is not there before it was waited for") {
   run(reads_before_wait, 1, 32, from.data(), to.data());
   CHECK(to.to_host()[9].x == -1);
 }
+TEST_CASE("a warp runs ahead of the others, so that a missing barrier shows behind any number of shuffles") {
+  DeviceBuffer<int> out(64);
+  run(warp_runs_ahead, 1, 64, out.data());
+  CHECK(out.to_host()[0] == -1);
+  CHECK(out.to_host()[32] == 0);
+}
 TEST_CASE("indices in three dimensions") {
   DeviceBuffer<int> out(std::vector<int>(24 * 12, 0));
   Stream stream;
@@ -214,6 +241,15 @@ TEST_CASE("refused: a deadlock is reported, with where everybody waits") {
   CHECK(has(message, "deadlock in "));
   CHECK(has(message, "16 wait at the barrier"));
   CHECK(has(message, "mask 0xffffffff"));
+}
+TEST_CASE("refused: an asynchronous copy from an address that is not a multiple of its size") {
+  DeviceBuffer<float4> in(2);
+  CHECK(has(refusal(unaligned_copy, 1, 1, in.data(), 4), "not a multiple of 16 bytes"));
+  CHECK(refusal(unaligned_copy, 1, 1, in.data(), 16).empty());
+}
+TEST_CASE("refused: a kernel that launches a kernel") {
+  DeviceBuffer<int> out(192);
+  CHECK(has(refusal(launches, 1, 1, out.data()), "a kernel launches a kernel"));
 }
 TEST_CASE("after a refusal the executor runs on") {
   refusal(early_return, 4, 64);
