@@ -205,7 +205,8 @@ TEST_CASE("env_check refuses absurd facts files with one line", "[env_check]") {
   CHECK_THAT(bad_input("{\"system\": {"), Catch::Matchers::ContainsSubstring("expected JSON"));
   CHECK_THAT(bad_input("[]"), Catch::Matchers::ContainsSubstring("expected an object, found array"));
   CHECK_THAT(bad_input("null"), Catch::Matchers::ContainsSubstring("expected an object"));
-  CHECK_THAT(bad_input("{\"system\": 5}"), Catch::Matchers::ContainsSubstring("'system': expected an object, found number 5"));
+  CHECK_THAT(bad_input("{\"system\": 5}"),
+             Catch::Matchers::ContainsSubstring("'system': expected an object, found number 5"));
   CHECK_THAT(bad_input("{\"system\": {\"wsl\": \"yes\"}}"),
              Catch::Matchers::ContainsSubstring("'system.wsl': expected true or false"));
   CHECK_THAT(bad_input("{\"pci\": [{\"device_id\": 1e300}]}"),
@@ -214,7 +215,8 @@ TEST_CASE("env_check refuses absurd facts files with one line", "[env_check]") {
              Catch::Matchers::ContainsSubstring("expected a whole number"));
   CHECK_THAT(bad_input("{\"pci\": [{\"device_id\": -9223372036854775808}]}"),
              Catch::Matchers::ContainsSubstring("expected a whole number"));
-  CHECK_THAT(bad_input("{\"pci\": [{\"device_id\": true}]}"), Catch::Matchers::ContainsSubstring("expected a whole number"));
+  CHECK_THAT(bad_input("{\"pci\": [{\"device_id\": true}]}"),
+             Catch::Matchers::ContainsSubstring("expected a whole number"));
   CHECK_THAT(bad_input("{\"environment\": {\"A\": 1}}"),
              Catch::Matchers::ContainsSubstring("'environment.A': expected a string"));
   CHECK_THAT(bad_input("{\"schema\": 2}"), Catch::Matchers::ContainsSubstring("'schema': expected 1"));
