@@ -1,7 +1,7 @@
+#include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "04_vectorized_double_buffer/double_buffer_gemm.cuh"
 #include "04_vectorized_double_buffer/prefetch_gemm.cuh"
 #include "04_vectorized_double_buffer/vectorized_gemm.cuh"
-#include "04_vectorized_double_buffer/warp_tile_gemm.cuh"
 #include "common/gemm_test.hpp"
 
 namespace {
@@ -45,23 +45,67 @@ TEST_CASE("04 float4 global: every shape, both paths") { check_both_paths(gemm_v
 TEST_CASE("04 float4 shared: every shape, both paths") { check_both_paths(gemm_vectorized_shared, 128, 128, 8); }
 TEST_CASE("04 register prefetch: every shape, both paths") { check_both_paths(gemm_prefetch, 128, 128, 8); }
 TEST_CASE("04 cp.async: every shape, both paths") { check_both_paths(gemm_double_buffer, 128, 128, 8); }
-TEST_CASE("04 warp tile 128×256×8: every shape, both paths") {
+TEST_CASE("04 warp tile 128×256×8: every shape, both paths, in either order of the FMAs") {
   check_both_paths(gemm_warp_tile<Tile128x256>, 128, 256, 8);
+  check_gemm_shapes(gemm_warp_tile<Tile128x256, false>, 128, 256, 8);
 }
 TEST_CASE("04 warp tile 128×256×16: every shape, both paths") {
   check_both_paths(gemm_warp_tile<Tile128x256Deep>, 128, 256, 16);
 }
-TEST_CASE("04 warp tile 128×128×8: every shape, both paths") {
-  check_both_paths(gemm_warp_tile<Tile128x128>, 128, 128, 8);
-}
 TEST_CASE("04 warp tile 128×128×16: every shape, both paths") {
-  check_both_paths(gemm_warp_tile<Tile128x128Deep>, 128, 128, 16);
+  check_both_paths(gemm_warp_tile<Tile128x128>, 128, 128, 16);
 }
-TEST_CASE("04 warp tile 128×128×8, 8×8 a thread: every shape, both paths") {
-  check_both_paths(gemm_warp_tile<Tile128x128Small>, 128, 128, 8);
+TEST_CASE("04 warp tile 64×64×32, K over 4: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile64x64>, 64, 64, 32);
 }
-TEST_CASE("04 warp tile 64×64×16: every shape, both paths") { check_both_paths(gemm_warp_tile<Tile64x64>, 64, 64, 16); }
+TEST_CASE("04 warp tile 64×64×32, K over 8: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile64x64Alone>, 64, 64, 32);
+}
+TEST_CASE("04 warp tile 32×64×64, K over 8: every shape, both paths") {
+  check_both_paths(gemm_warp_tile<Tile32x64>, 32, 64, 64);
+}
 TEST_CASE("04 best: every shape, both paths") { check_both_paths(gemm_best, 128, 256, 8); }
+
+TEST_CASE("04 skinny: 1 to 16 rows, whole lines and sectors, both paths") {
+  const GemmLauncher lines = [](Stream& stream, const Gemm& p) { gemm_skinny_lanes(stream, p, 8); };
+  const GemmLauncher sectors = [](Stream& stream, const Gemm& p) { gemm_skinny_lanes(stream, p, 2); };
+  uint64_t seed = 1;
+  for (int M : {1, 3, 4, 5, 16})
+    for (int N : {1, 8, 31, 36, 65})
+      for (int K : {1, 4, 255, 256, 515}) {
+        check_gemm_exact(lines, M, N, K, ++seed);
+        check_gemm_exact(sectors, M, N, K, ++seed);
+      }
+}
+
+TEST_CASE("04: the same sums, bit for bit, in every run") {
+  const int M = 100, N = 70, K = 700;
+  for (int rows : {M, 7}) {  // tiles with K over several warps, and the skinny form
+    const DeviceBuffer<float> A(random_uniform(size_t(M) * K, 1)), B(random_uniform(size_t(K) * N, 2));
+    DeviceBuffer<float> C(size_t(rows) * N), D(size_t(rows) * N);
+    Stream stream;
+    gemm_best(stream, Gemm{A.data(), B.data(), C.data(), rows, N, K});
+    gemm_best(stream, Gemm{A.data(), B.data(), D.data(), rows, N, K});
+    stream.synchronize();
+    CHECK(C.to_host() == D.to_host());
+  }
+}
+
+TEST_CASE("04: the tile that fills the card is chosen") {
+  const auto chosen = [](int M, int N, int multiprocessors) {
+    return std::string(best_tile(Gemm{nullptr, nullptr, nullptr, M, N, 4096}, multiprocessors).name);
+  };
+  CHECK(chosen(4096, 4096, 132) == "128×256×8");
+  CHECK(chosen(8192, 8192, 132) == "128×256×8");
+  CHECK(chosen(2048, 2048, 132) == "128×256×8");   // 128 blocks: one wave of 132
+  CHECK(chosen(4095, 4097, 132) == "128×128×16");  // 1056 blocks are four waves of 264; 544 would be five of 132
+  CHECK(chosen(1024, 1024, 132) == "64×64×32, K over 4");  // 256 blocks: one wave of 264
+  CHECK(chosen(127, 4096, 132) == "64×64×32, K over 8");   // 128 blocks: one wave of 132
+  CHECK(chosen(512, 512, 132) == "32×64×64, K over 8");    // 128 blocks: one wave of 132
+  CHECK(chosen(512, 512, 8) == "128×256×8");               // a small card is full sooner: 8 blocks
+  CHECK(skinny_lanes(Gemm{nullptr, nullptr, nullptr, 1, 4096, 4096}, 132) == 8);
+  CHECK(skinny_lanes(Gemm{nullptr, nullptr, nullptr, 1, 1024, 4096}, 132) == 2);
+}
 
 TEST_CASE("04: matrices that do not start at 16 bytes take the 4-byte path") {
   for (GemmLauncher launcher :

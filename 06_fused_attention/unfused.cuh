@@ -6,7 +6,7 @@
 // Run: make step06     Look closer: make lab06 · make profile06
 #pragma once
 #include "03_bank_conflict_padding/transpose.cuh"
-#include "04_vectorized_double_buffer/warp_tile_gemm.cuh"
+#include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "05_online_softmax/softmax.cuh"
 #include "06_fused_attention/attention.hpp"
 #include "06_fused_attention/online_row.cuh"

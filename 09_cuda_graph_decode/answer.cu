@@ -11,7 +11,7 @@
 #include "01_naive_gemm/naive_gemm.cuh"
 #include "02_smem_tiling/register_tile_gemm.cuh"
 #include "03_bank_conflict_padding/padded_gemm.cuh"
-#include "04_vectorized_double_buffer/warp_tile_gemm.cuh"
+#include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "09_cuda_graph_decode/chat.hpp"
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"

@@ -7,7 +7,7 @@
 #include "01_naive_gemm/naive_gemm.cuh"
 #include "02_smem_tiling/register_tile_gemm.cuh"
 #include "03_bank_conflict_padding/padded_gemm.cuh"
-#include "04_vectorized_double_buffer/warp_tile_gemm.cuh"
+#include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "common/bench.hpp"
 #include "common/roofline.hpp"
 #include "common/step.hpp"
