@@ -176,6 +176,25 @@ TEST_CASE("07 rope: strides and starts that rule vector accesses out, and what l
       check_both_pairings<bfloat16>({4, 2, 1, 16, 16, gap, offset}, positions_for(4));
     }
 }
+TEST_CASE("07 rope: queries and keys in two tensors, each with its own distance between tokens") {
+  const int tokens = 3, d = 16, q_stride = 2 * d, k_stride = d + 4;
+  const std::vector<float> q = random_uniform(tokens * q_stride, 21), k = random_uniform(tokens * k_stride, 22);
+  DeviceBuffer<float> q_fused(q), k_fused(k), q_apart(q), k_apart(k);
+  DeviceBuffer<float2> table(8 * d / 2);
+  DeviceBuffer<int> positions(std::vector<int>{7, 2, 5});
+  Stream stream;
+  rope_table(stream, table.data(), 8, d, kTheta);
+  const RopeHeads<float> heads{q_fused.data(), k_fused.data(), 2, 1, d, d, q_stride, k_stride};
+  rope_apply_qk(stream, heads, table.data(), positions.data(), tokens, RopePairing::kHalfSplit);
+  rope_apply(stream, q_apart.data(), table.data(), positions.data(), tokens, 2, d, d, q_stride,
+             RopePairing::kHalfSplit);
+  rope_apply(stream, k_apart.data(), table.data(), positions.data(), tokens, 1, d, d, k_stride,
+             RopePairing::kHalfSplit);
+  stream.synchronize();
+  CHECK(compare_exact(q_fused.to_host(), q_apart.to_host(), size_t(d)).ok);
+  CHECK(compare_exact(k_fused.to_host(), k_apart.to_host(), size_t(d)).ok);
+  CHECK_FALSE(compare_exact(k_fused.to_host(), k, size_t(d)).ok);
+}
 TEST_CASE("07 rope: position 40 959 and neighbours") {
   check_both_pairings<float>({4, 2, 1, 128, 128}, {40959, 40958, 0, 40959});
   check_both_pairings<bfloat16>({4, 2, 1, 128, 128}, {40959, 40958, 0, 40959});

@@ -119,6 +119,21 @@ TEST_CASE("08 qk_norm_rope_store: heads, GQA groups, partial rotation, with and 
   check_heads({2, 3, 3, 34, 10, 4, true}, {3, 0});
   check_heads({17, 4, 2, 256, 64, 20, true}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19});
 }
+TEST_CASE("08 qk_norm_rope_store: a head of zeros gives zeros, and eps stands inside the root") {
+  const HeadSplit split{1, 1, 32};
+  std::vector<bfloat16> qkv(split.row(), __float2bfloat16(0.f));
+  for (int i = 32; i < 64; ++i) qkv[i] = __float2bfloat16(0.03125f);  // k: mean square 2^-10 = eps, the factor 2^4.5
+  DeviceBuffer<bfloat16> d(qkv), ones(std::vector<bfloat16>(32, __float2bfloat16(1.f))), q(32), k(32), v(32);
+  DeviceBuffer<int> at(std::vector<int>{0});
+  Stream stream;
+  qk_norm_rope_store(
+      stream,
+      {d.data(), ones.data(), ones.data(), nullptr, at.data(), q.data(), {k.data(), v.data(), 1}, split, 0, 0x1p-10f},
+      1);
+  stream.synchronize();
+  for (bfloat16 value : q.to_host()) REQUIRE(to_double(value) == 0);
+  for (bfloat16 value : k.to_host()) REQUIRE(std::fabs(to_double(value) - std::sqrt(0.5)) <= kBfloat16Ulp);
+}
 TEST_CASE("08 qk_norm_rope_store: position 40 959") { check_heads({1, 2, 1, 8, 8, 40960, false}, {40959}); }
 TEST_CASE("08 qk_norm_rope_store: a rotary that cannot be is refused") {
   Stream stream;

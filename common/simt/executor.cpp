@@ -10,6 +10,7 @@
 #include <boost/context/detail/fcontext.hpp>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -343,6 +344,15 @@ std::string BlockRunner::deadlock_report() const {
 // The pool -----------------------------------------------------------------------------------------------------------
 
 std::atomic<uint64_t> order_seed{0};
+std::atomic<bool> early_copies{[] {
+  const char* text = std::getenv("SIMT_COPIES");
+  return text && std::strcmp(text, "early") == 0;
+}()};
+
+void carry_out(const AsyncCopy& copy) {
+  if (copy.valid_bytes > 0) std::memcpy(copy.to, copy.from, copy.valid_bytes);
+  std::memset(static_cast<char*>(copy.to) + copy.valid_bytes, 0, copy.bytes - copy.valid_bytes);
+}
 std::atomic<uint64_t> total_launches{0}, total_blocks{0}, total_barriers{0};
 
 // One grid on its way: workers take block numbers until none is left or one has failed.
@@ -454,6 +464,7 @@ int worker_count() {
 }
 
 void set_block_order(uint64_t seed) { order_seed = seed; }
+void set_early_copies(bool early) { early_copies = early; }
 
 Counters counters() { return {total_launches, total_blocks, total_barriers}; }
 
@@ -498,7 +509,10 @@ void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site sit
   const uintptr_t read = valid_bytes > 0 ? reinterpret_cast<uintptr_t>(from) : 0;
   if ((reinterpret_cast<uintptr_t>(to) | read) % static_cast<unsigned>(bytes) != 0)
     active->fail(fmt::format("cp.async: an address is not a multiple of {} bytes", bytes), site, active->current());
-  active->current_thread().copies.push_back({to, from, bytes, valid_bytes});
+  if (early_copies)
+    carry_out({to, from, bytes, valid_bytes});
+  else
+    active->current_thread().copies.push_back({to, from, bytes, valid_bytes});
 }
 
 void async_commit() {
@@ -511,11 +525,7 @@ void async_wait(int groups_left) {
   const int groups = static_cast<int>(thread.group_ends.size()) - groups_left;
   if (groups <= 0) return;
   const size_t end = thread.group_ends[groups - 1];
-  for (size_t i = 0; i < end; ++i) {
-    const AsyncCopy& copy = thread.copies[i];
-    if (copy.valid_bytes > 0) std::memcpy(copy.to, copy.from, copy.valid_bytes);
-    std::memset(static_cast<char*>(copy.to) + copy.valid_bytes, 0, copy.bytes - copy.valid_bytes);
-  }
+  for (size_t i = 0; i < end; ++i) carry_out(thread.copies[i]);
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + end);
   thread.group_ends.erase(thread.group_ends.begin(), thread.group_ends.begin() + groups);
   for (size_t& group_end : thread.group_ends) group_end -= end;

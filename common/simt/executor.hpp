@@ -51,6 +51,11 @@ int worker_count();
 // The order in which blocks start: 0 is ascending, anything else shuffles by that seed.
 void set_block_order(uint64_t seed);
 
+// When an asynchronous copy happens: as late as it may, when it is waited for (false), or at once (true). Hardware does
+// either; a copy that came too soon or was read too early shows in one of them. At first false, or true where the
+// environment variable SIMT_COPIES is "early".
+void set_early_copies(bool early);
+
 // Counts of everything run since the start of the process.
 struct Counters {
   uint64_t launches = 0, blocks = 0, barriers = 0;  // barriers: block-wide rendezvous, summed over blocks
@@ -70,7 +75,7 @@ void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site si
 int lane_id();
 void* dynamic_shared_memory();
 
-// cp.async: a copy that happens when its group is waited for, not before.
+// cp.async: see set_early_copies.
 void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site site);
 void async_commit();
 void async_wait(int groups_left);
