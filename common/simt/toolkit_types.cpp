@@ -1,10 +1,8 @@
 #include "common/simt/toolkit_types.hpp"
 
-#if __has_include(<cuda_bf16.h>)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-bool toolkit_types_available() { return true; }
 uint16_t toolkit_float_to_bfloat16(float f) { return __nv_bfloat16_raw(__float2bfloat16(f)).x; }
 uint16_t toolkit_float_to_half(float f) { return __half_raw(__float2half(f)).x; }
 float toolkit_half_to_float(uint16_t h) {
@@ -12,12 +10,3 @@ float toolkit_half_to_float(uint16_t h) {
   raw.x = h;
   return __half2float(__half(raw));
 }
-
-#else
-
-bool toolkit_types_available() { return false; }
-uint16_t toolkit_float_to_bfloat16(float) { return 0; }
-uint16_t toolkit_float_to_half(float) { return 0; }
-float toolkit_half_to_float(uint16_t) { return 0; }
-
-#endif

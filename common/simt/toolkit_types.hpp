@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-bool toolkit_types_available();
 uint16_t toolkit_float_to_bfloat16(float f);
 uint16_t toolkit_float_to_half(float f);
 float toolkit_half_to_float(uint16_t h);
