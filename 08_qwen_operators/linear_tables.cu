@@ -113,19 +113,18 @@ Problem build_prefill(const Shape& shape, uint64_t seed) {
   t.add(
       "08 SIMT, 64×64 tile", [=](Stream& s, B b, const bfloat16* W) { launch_linear_simt(s, arguments(b, W), false); },
       Rung::kBaseline);
-  t.add(
-      "08 mma.sync, 16×64 tile",
-      [=](Stream& s, B b, const bfloat16* W) { launch_linear_mma<LinearTileSmall>(s, arguments(b, W), false); },
-      Rung::kRung, 0, no_mma);
-  t.add(
-      "08 mma.sync, 64×64 tile",
-      [=](Stream& s, B b, const bfloat16* W) { launch_linear_mma<LinearTileMiddle>(s, arguments(b, W), false); },
-      Rung::kRung, 0, no_mma);
-  t.add(
-      "08 mma.sync, 128×128 tile",
-      [=](Stream& s, B b, const bfloat16* W) { launch_linear_mma<LinearTileLarge>(s, arguments(b, W), false); },
-      Rung::kRung, 0,
-      device().shared_bytes_per_block < LinearTileLarge::SHARED ? "needs 96 KB of shared memory a block" : no_mma);
+  const auto add_tile = [&](auto tile, const char* name) {
+    using Tile = decltype(tile);
+    t.add(
+        std::string("08 mma.sync, ") + name + " tile",
+        [=](Stream& s, B b, const bfloat16* W) { launch_linear_mma<Tile>(s, arguments(b, W), false); }, Rung::kRung, 0,
+        device().shared_bytes_per_block < Tile::SHARED ? "a block has too little shared memory here" : no_mma);
+  };
+  add_tile(LinearTile16x64(), "16×64");
+  add_tile(LinearTile64x64(), "64×64");
+  add_tile(LinearTile128x128(), "128×128");
+  add_tile(LinearTile128x192(), "128×192");
+  add_tile(LinearTile128x256(), "128×256");
   t.add("08 linear, the tile it picks",
         [](Stream& s, B b, const bfloat16* W) { linear(s, b.x.data(), W, b.y.data(), b.M, b.N, b.K); });
   if (const auto peer = cublas_linear_bf16())
