@@ -103,7 +103,7 @@ BROKEN_MODELS = {  # what is broken: the edit, and the word the message must hol
     "truncated file": (cut("model.safetensors", 100_000), "model.safetensors"),
     "header past the file": (long_header, "model.safetensors"),
     "overlapping offsets": (edit_header(overlap), "model.safetensors"),
-    "missing tensor": (edit_header(lambda h: h.pop(NORM)), NORM),
+    "missing tensor": (edit_header(lambda h: h.update(other=h.pop(NORM))), NORM),
     "wrong shape": (edit_header(lambda h: h[NORM].update(shape=[1, *h[NORM]["shape"]])), NORM),
     "wrong dtype": (edit_header(lambda h: h[NORM].update(dtype="I16")), NORM),
     "no rope theta": (edit_json("config.json", without_theta), "rope_theta"),
