@@ -177,7 +177,7 @@ TEST_CASE("08 add_partials_rms_norm: pieces are added in order, then the residua
     std::vector<float> pieces;
     for (const float value : {1e8f, 1.f, -1e8f}) pieces.insert(pieces.end(), size_t(columns), value);
     DeviceBuffer<float> residual(std::vector<float>(size_t(columns), 0.5f)), partial(pieces);
-    DeviceBuffer<bfloat16> weight(std::vector<bfloat16>(size_t(columns), __float2bfloat16(1.f))), y(size_t(columns));
+    DeviceBuffer<bfloat16> weight(std::vector<bfloat16>(columns, __float2bfloat16(1.f))), y{size_t(columns)};
     Stream stream;
     add_partials_rms_norm(stream, residual.data(), partial.data(), weight.data(), y.data(), 1, columns, 3, 0.f);
     stream.synchronize();
