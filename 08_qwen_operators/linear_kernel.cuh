@@ -31,14 +31,14 @@ __device__ __forceinline__ int swizzled(int row, int chunk) { return row * 64 + 
 
 // Fills a tile of ROWS × 64: row r of it is row row_of(r) of `matrix`, columns k0 …, zeros from K on.
 template <int ROWS, int THREADS, bool VECTOR, class RowOf>
-struct TileCopy {
+struct LinearTileCopy {
   static constexpr int kStep = THREADS / 8, kCopies = ROWS / kStep;
   static_assert(THREADS % 64 == 0 && ROWS % kStep == 0, "every thread copies the same chunk of some rows");
   RowOf row_of;
   int K;
   uint32_t from[kCopies];  // in chunks, from the start of the matrix
 
-  __device__ __forceinline__ TileCopy(RowOf row_of_, int K_) : row_of(row_of_), K(K_) {
+  __device__ __forceinline__ LinearTileCopy(RowOf row_of_, int K_) : row_of(row_of_), K(K_) {
 #pragma unroll
     for (int i = 0; i < kCopies; ++i)
       from[i] = VECTOR ? uint32_t(int64_t(row_of(threadIdx.x / 8 + i * kStep)) * K / 8 + threadIdx.x % 8) : 0;
@@ -59,7 +59,7 @@ struct TileCopy {
   }
 };
 template <int ROWS, int THREADS, bool VECTOR, class RowOf>
-__device__ __forceinline__ TileCopy<ROWS, THREADS, VECTOR, RowOf> tile_copy(RowOf row_of, int K) {
+__device__ __forceinline__ LinearTileCopy<ROWS, THREADS, VECTOR, RowOf> linear_tile_copy(RowOf row_of, int K) {
   return {row_of, K};
 }
 
@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) linear_mma_kernel
   const int begin = int(int64_t(all) * blockIdx.y / gridDim.y);  // this piece of K, in tiles
   const int tiles = int(int64_t(all) * (blockIdx.y + 1) / gridDim.y) - begin;
 
-  const auto copy_x = tile_copy<BM, Tile::THREADS, VECTOR>([=](int r) { return min(row0 + r, p.M - 1); }, p.K);
-  const auto copy_w = tile_copy<BN, Tile::THREADS, VECTOR>(
+  const auto copy_x = linear_tile_copy<BM, Tile::THREADS, VECTOR>([=](int r) { return min(row0 + r, p.M - 1); }, p.K);
+  const auto copy_w = linear_tile_copy<BN, Tile::THREADS, VECTOR>(
       [=](int r) {
         if (END == LinearEnd::kStore) return min(col0 + r, p.N - 1);
         // 8 rows of gate, the 8 rows of up that belong to them, and so on: both meet in one thread's accumulators
