@@ -1,6 +1,6 @@
-// 06 · attention of one query: the kernel and its launcher (decode_split.cuh has the idea and the parts)
+// 06 · attention of one query: the kernel on CUDA cores, and the launcher (decode_split.cuh has the idea and the parts)
 #pragma once
-#include "06_fused_attention/decode_split.cuh"
+#include "06_fused_attention/decode_mma.cuh"
 
 // HEADS slots for query heads; those behind the group's last compute zeros that nobody stores.
 template <int D, int HEADS>
@@ -119,6 +119,8 @@ __global__ void __launch_bounds__(kDecodeThreads, HEADS == 8 ? 2 : 4) attention_
   float* const warp_sums = dynamic_shared<float>();                                           // [warp][HEADS][D]
   float2* const warp_tops = reinterpret_cast<float2*>(warp_sums + kDecodeWarps * HEADS * D);  // [warp][HEADS]
   static_assert(size_t(kDecodeWarps) * HEADS * (D * 4 + 8) <= kDecodeSharedBytes, "both fit into the ring's memory");
+  static_assert(kMostSplits * kMostHeadsAtOnce * 4 + kDecodeThreads * 16 <= kDecodeSharedBytes,
+                "so does the combination");
   __syncthreads();  // nobody reads the ring any more
   const int warp_row = threadIdx.x / 32 * HEADS;
 #pragma unroll
@@ -129,45 +131,12 @@ __global__ void __launch_bounds__(kDecodeThreads, HEADS == 8 ? 2 : 4) attention_
     store_vec(to, make_float4(sum_v[h][0], sum_v[h][1], sum_v[h][2], sum_v[h][3]));
     store_vec(to + 4, make_float4(sum_v[h][4], sum_v[h][5], sum_v[h][6], sum_v[h][7]));
   }
-  __syncthreads();  // all four warps' sums stand
-  const size_t first_row = size_t(blockIdx.y) * gridDim.x * w.row_stride;
-  for (int i = threadIdx.x; i < heads * D / 2; i += kDecodeThreads) {
-    const int h = i / (D / 2), column = i % (D / 2) * 2;
-    float block_top = minus_infinity(), block_sum = 0.f;
-    for (int j = 0; j < kDecodeWarps; ++j) block_top = fmaxf(block_top, warp_tops[j * HEADS + h].x);
-    float2 total = make_float2(0.f, 0.f);
-    for (int j = 0; j < kDecodeWarps; ++j) {
-      const float factor = rescale(warp_tops[j * HEADS + h].x, block_top);
-      const float2 one = load_vec<float2>(warp_sums + (j * HEADS + h) * D + column);
-      block_sum += factor * warp_tops[j * HEADS + h].y;
-      total.x += factor * one.x;
-      total.y += factor * one.y;
-    }
-    if (active == 1) {
-      const float inverse = inverse_sum(block_sum);
-      store_vec(p.out + size_t(head0 + h) * D + column, pack_bf16(total.x * inverse, total.y * inverse));
-    } else {
-      const size_t row = first_row + size_t(blockIdx.x) * w.row_stride + h;
-      store_vec(w.sums + row * D + column, total);
-      if (column == 0) w.tops[row] = make_float2(block_top, block_sum);
-    }
-  }
-  if (active == 1) return;
-
-  // [last]
-  __shared__ bool is_last;
-  __threadfence();  // this thread's part of the split is visible to the card …
-  __syncthreads();  // … every thread's is, before the block counts itself
-  if (threadIdx.x == 0) is_last = atomicInc(w.arrived + blockIdx.y, active - 1) == static_cast<unsigned>(active - 1);
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
-  decode_combine<D>(w, first_row, active, heads, head0, warp_sums);
-  // [/last]
+  decode_finish<D, kDecodeWarps>(w, warp_sums, warp_tops, HEADS, D, active, heads, head0);
 }
 
 template <int D>
 void attention_decode_heads(Stream& stream, const DecodeWork& work, const DecodeScratch& scratch, bool pdl) {
+  if (scratch.tensor_cores) return attention_decode_mma<D>(stream, work, scratch, pdl);
   const int slots = work.row_stride;
   const auto kernel = slots == 1   ? attention_decode_kernel<D, 1>
                       : slots == 2 ? attention_decode_kernel<D, 2>
@@ -188,7 +157,8 @@ inline void attention_decode(Stream& stream, const DecodeAttention& p, DecodeScr
       scratch.tops.size() != size_t(scratch.row_blocks) * size_t(scratch.splits) * size_t(row_stride))
     throw BadInput(fmt::format("attention_decode: {} heads, {} KV heads, head_dim {}: the scratch is for another shape",
                                p.heads, p.kv_heads, p.head_dim));
-  const DecodeWork work{p, scratch.sums.data(), scratch.tops.data(), scratch.arrived.data(), group, row_stride};
+  const DecodeWork work{p,     scratch.sums.data(), scratch.tops.data(), scratch.arrived.data(),
+                        group, row_stride,          scratch.alone_keys};
   if (p.head_dim == 64)
     attention_decode_heads<64>(stream, work, scratch, pdl);
   else if (p.head_dim == 128)

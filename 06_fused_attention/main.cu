@@ -33,16 +33,23 @@ Problem bf16(const Shape& s, uint64_t seed) {
 
 Problem decode(const Shape& s, uint64_t seed) {
   AttentionRungs<bfloat16> rungs(one_query(s), decode_copies(s), seed);
-  const auto add = [&](const char* name, int splits) {
+  const auto add = [&](const char* name, int splits, bool tensor_cores = true, bool ahead = false) {
     auto scratch = std::make_shared<DecodeScratch>(s[0], s[1], s[3], s[2], splits);
-    const auto run = [scratch](Stream& stream, const Bf16& p, int i) {
-      attention_decode(stream, p.decode(i), *scratch);
+    scratch->tensor_cores = scratch->tensor_cores && tensor_cores;
+    const auto run = [scratch, ahead](Stream& stream, const Bf16& p, int i) {
+      DecodeAttention one = p.decode(i);
+      one.keys_settled = ahead;  // no kernel of the chain writes a key
+      attention_decode(stream, one, *scratch, ahead);
     };
     rungs.add(name, Rung::kRung, kOutputBfloat16, run, double(scratch->sums.bytes() + scratch->tops.bytes()));
   };
+  const int split = std::min(kMostSplits, std::max(4, device().multiprocessors / s[1]));
   rungs.add("06 fused, one block a query head", Rung::kBaseline, kOutputBfloat16, fused_bf16);
   add("06 decode, one block a KV head", 1);
-  add("06 decode, keys split", 0);
+  add("06 decode, keys split", split);
+  add("06 decode, keys split, CUDA cores", split, false);
+  add("06 decode, split where it pays", 0);
+  add("06 decode, the same, keys ahead", 0, true, true);
   return rungs.done(s.text() + " decode");
 }
 

@@ -146,3 +146,88 @@ TEST_CASE("06 decode: a scratch for another shape is refused") {
   REQUIRE_THROWS_AS(DecodeScratch(4, 2, 64, 0), BadInput);
   REQUIRE_THROWS_AS(DecodeScratch(4, 2, 64, 40, kMostSplits + 1), BadInput);
 }
+
+TEST_CASE("06 decode: the CUDA-core kernel, every head_dim and group") {
+  const int heads_of[][2] = {{2, 2}, {4, 2}, {3, 1}, {14, 2}, {12, 1}};
+  for (int head_dim : {64, 128, 256})
+    for (const auto& heads : heads_of) {
+      Decode d(heads[0], heads[1], 90, head_dim, 270 + uint64_t(heads[0]));
+      DecodeScratch scratch(heads[0], heads[1], head_dim, 90, 3);
+      scratch.tensor_cores = false;
+      for (int keys : {1, 77}) d.check(scratch, keys);
+    }
+}
+
+TEST_CASE("06 decode: the longest text of one block, and one key more") {
+  Decode d(4, 1, kAloneKeys + 200, 128, 280);
+  DecodeScratch scratch(4, 1, 128, kAloneKeys + 200);
+  REQUIRE(scratch.splits > 1);
+  REQUIRE(DecodeScratch(4, 1, 128, kAloneKeys).splits == (scratch.tensor_cores ? 1 : scratch.splits));
+  for (int keys : {kAloneKeys - 1, kAloneKeys, kAloneKeys + 1, kAloneKeys + 129}) d.check(scratch, keys);
+  DecodeScratch many(4, 1, 128, kAloneKeys + 200, 64);  // the same keys over more splits than a thread takes at once
+  for (int keys : {kAloneKeys, kAloneKeys + 200}) d.check(many, keys);
+}
+
+namespace {
+
+// What the projection in front of the attention does: q and the newest row.
+__global__ void append_kernel(DecodeAttention p, const bfloat16* q, bfloat16* k, bfloat16* v, const bfloat16* new_k,
+                              const bfloat16* new_v) {
+  pdl_launch_dependents();
+  pdl_wait();
+  const int at = *p.kv_len - 1, D = p.head_dim;
+  for (int i = threadIdx.x; i < p.heads * D; i += blockDim.x) const_cast<bfloat16*>(p.q)[i] = q[i];
+  for (int i = threadIdx.x; i < p.kv_heads * D; i += blockDim.x) {
+    const size_t to = (size_t(i / D) * p.capacity + at) * D + i % D;
+    k[to] = new_k[to];
+    v[to] = new_v[to];
+  }
+}
+__global__ void longer_kernel(int* kv_len) { ++*kv_len; }
+
+}  // namespace
+
+TEST_CASE("06 decode: keys ahead of the wait, step after step, equal plain launches bit for bit") {
+  const int capacity = device().gpu ? 1300 : 160, first = device().gpu ? 0 : 118, D = 128;
+  Decode d(8, 2, capacity, D, 290);
+  const auto all_k = d.cache.k.to_host(), all_v = d.cache.v.to_host();
+  DeviceBuffer<bfloat16> q(d.cache.q.to_host()), new_k(all_k), new_v(all_v);
+  DecodeScratch scratch(8, 2, D, capacity, device().gpu ? 0 : 2);
+  Stream stream;
+  // The cache begins with its first rows only; every step appends one.
+  const auto outputs = [&](bool ahead) {
+    auto k = all_k, v = all_v;
+    for (size_t i = 0; i < k.size(); ++i)
+      if (int(i / D % capacity) >= first) k[i] = v[i] = __float2bfloat16(std::nanf(""));
+    d.cache.k.upload(k);
+    d.cache.v.upload(v);
+    d.cache.q.poison();
+    d.kv_len.upload({first});
+    DecodeAttention p = d.p;
+    p.keys_settled = ahead;
+    const auto step = [&] {
+      launch(longer_kernel, dim3(1), dim3(1), on(stream), d.kv_len.data());  // never under dependent launch
+      launch(append_kernel, dim3(1), dim3(128), on(stream).pdl(ahead), p, q.data(), d.cache.k.data(), d.cache.v.data(),
+             new_k.data(), new_v.data());
+      attention_decode(stream, p, scratch, ahead);
+    };
+    std::vector<std::vector<bfloat16>> all;
+    const Graph graph = Graph::capture(stream, step);
+    d.kv_len.upload({first});
+    for (int keys = first; keys < capacity; ++keys) {
+      if (keys % 2 == 0)
+        graph.replay(stream);
+      else
+        step();
+      if (keys % 3 != 0) continue;  // the others without a stop, one step behind the other
+      stream.synchronize();
+      all.push_back(d.cache.out.to_host());
+    }
+    return all;
+  };
+  const auto plain = outputs(false), ahead = outputs(true);
+  REQUIRE(plain.size() == ahead.size());
+  for (size_t i = 0; i < plain.size(); ++i)
+    REQUIRE(std::memcmp(plain[i].data(), ahead[i].data(), plain[i].size() * sizeof(bfloat16)) == 0);
+  d.check(scratch, capacity);
+}
