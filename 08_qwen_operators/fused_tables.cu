@@ -74,9 +74,10 @@ struct Decoder {
   }
   // The fused forms.
   void qkv_fused(Stream& st, int l, bool pdl) {
+    // nothing here writes the position: it is settled
     norm_gemv_rope_store(st, residual.data(), norm.data(), kEps, w_qkv.at(l),
-                         RopeStoreOutput{nullptr, table.data(), position.data(), q.data(), cache(), split()}, s.hidden,
-                         pdl);
+                         RopeStoreOutput{nullptr, table.data(), position.data(), q.data(), cache(), split(), true},
+                         s.hidden, pdl);
   }
   void o_fused(Stream& st, int l, bool pdl) {
     gemv_add(st, q.data(), w_o.at(l), residual.data(), s.hidden, width(), pdl);
@@ -89,8 +90,8 @@ struct Decoder {
     gemv_add(st, wide.data(), w_down.at(l), residual.data(), s.hidden, s.intermediate, pdl);
   }
   void head_fused(Stream& st, bool pdl) {
-    norm_gemv_logits(st, residual.data(), norm.data(), kEps, lm_head.at(0), logits.data(), best.data(), s.vocabulary,
-                     s.hidden, pdl);
+    rms_norm(st, residual.data(), norm.data(), x.data(), 1, s.hidden, kEps, pdl);
+    gemv_logits(st, x.data(), lm_head.at(0), logits.data(), best.data(), s.vocabulary, s.hidden, pdl);
     argmax_finish(st, best.data(), int(best.size()), index.data(), pdl);
   }
 };

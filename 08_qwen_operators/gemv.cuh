@@ -10,13 +10,14 @@
 
 struct NoEarly {};
 
-// Outputs: row() names the weight row of output n, early() reads after the wait what store() will need, finish() sees
-// every lane of the block's first warp.
+// Outputs: row() names the weight row of output n; ahead() and after() read before and after the wait what store() will
+// need; finish() sees every lane of the block's first warp.
 struct PlainOutput {
   static constexpr bool kPaired = false;
   using Early = NoEarly;
   __device__ const bfloat16* row(const GemvShape& s, int n, bool) const { return s.W + size_t(n) * s.K; }
-  __device__ NoEarly early(int) const { return {}; }
+  __device__ void ahead(int, NoEarly&) const {}
+  __device__ void after(int, NoEarly&) const {}
   __device__ void finish(int, float, bool) const {}
 };
 template <class Out>
@@ -24,7 +25,8 @@ struct StoreOutput : PlainOutput {
   Out* y;                // [outputs]
   const bfloat16* bias;  // [outputs] or null
   using Early = float;
-  __device__ float early(int n) const { return bias ? __bfloat162float(bias[n]) : 0.f; }
+  __device__ void ahead(int n, float& bias_value) const { bias_value = bias ? __bfloat162float(bias[n]) : 0.f; }
+  __device__ void after(int, float&) const {}
   __device__ void store(int n, float2 sum, float bias_value) const {
     if constexpr (sizeof(Out) == 4)
       y[n] = sum.x + bias_value;
@@ -35,7 +37,8 @@ struct StoreOutput : PlainOutput {
 struct AddToResidual : PlainOutput {
   float* residual;  // [outputs]
   using Early = float;
-  __device__ float early(int n) const { return residual[n]; }
+  __device__ void ahead(int, float&) const {}
+  __device__ void after(int n, float& before) const { before = residual[n]; }
   __device__ void store(int n, float2 sum, float before) const { residual[n] = before + sum.x; }
 };
 
@@ -55,7 +58,8 @@ struct SwigluOutput {
   __device__ const bfloat16* row(const GemvShape& s, int n, bool second) const {
     return (second ? up : s.W) + size_t(n) * s.K;
   }
-  __device__ NoEarly early(int) const { return {}; }
+  __device__ void ahead(int, NoEarly&) const {}
+  __device__ void after(int, NoEarly&) const {}
   // gate and up are rounded first, as the unfused kernels and the reference round them: then only the order of the sums
   // can tell the two forms apart
   __device__ void store(int n, float2 sum, NoEarly) const {
@@ -71,6 +75,9 @@ struct RopeStoreOutput {
   bfloat16* q;           // [heads, head_dim]
   KvCache cache;
   HeadSplit split;
+  // Under dependent launch: *position was written before the first kernel of the chain started (06's decode_mma.cuh
+  // says when that holds). Position, then angle: two trips to L2, one after the other, that need not wait.
+  bool position_settled = false;
   static constexpr bool kPaired = true;
   struct Early {
     float2 angle, bias;
@@ -80,11 +87,18 @@ struct RopeStoreOutput {
   __device__ const bfloat16* row(const GemvShape& s, int n, bool second) const {
     return s.W + size_t(first(n) + (second ? split.head_dim / 2 : 0)) * s.K;
   }
-  __device__ Early early(int n) const {
-    const int half = split.head_dim / 2, at = *position, r = first(n);
-    Early e{table[int64_t(at) * half + n % half], make_float2(0.f, 0.f), at};
+  __device__ void ahead(int n, Early& e) const {
+    const int half = split.head_dim / 2, r = first(n);
     if (bias) e.bias = make_float2(__bfloat162float(bias[r]), __bfloat162float(bias[r + half]));
-    return e;
+    if (position_settled) load_angle(n, e);
+  }
+  __device__ void after(int n, Early& e) const {
+    if (!position_settled) load_angle(n, e);
+  }
+  __device__ void load_angle(int n, Early& e) const {
+    const int half = split.head_dim / 2;
+    e.position = *position;
+    e.angle = table[int64_t(e.position) * half + n % half];
   }
   __device__ void store(int n, float2 sum, const Early& e) const {
     const int half = split.head_dim / 2, head = n / half, i = n % half;
@@ -127,8 +141,9 @@ void launch_gemv(Stream& stream, GemvShape s, const Input& in, const Output& out
   const size_t budget = device().shared_bytes_per_block / 2 - 2048;
   s.chunk = ceil_div(s.K, 32) * 32;
   const int warps = warps_for_row(s.K);
+  s.whole = Input::kNorm && s.vector && s.chunk <= 128 * warps;
   for (int parts = 2; s.shared_bytes(warps) > budget && s.chunk > 32; ++parts)
-    s.chunk = ceil_div(ceil_div(s.K, parts), 32) * 32;
+    s.chunk = ceil_div(ceil_div(s.K, parts), 32) * 32, s.whole = false;
   const dim3 grid(ceil_div(s.outputs, Output::kPaired ? s.rows / 2 : s.rows)), block(32 * warps);
   launch(device().has_bf16_mma ? gemv_kernel<Input, Output, true> : gemv_kernel<Input, Output, false>, grid, block,
          on(stream).smem(s.shared_bytes(warps)).pdl(pdl), s, in, out);
@@ -197,7 +212,19 @@ inline void norm_gemv_rope_store(Stream& stream,
               FromResidual{residual, norm, eps}, out, pdl);
 }
 
-// logits = RMSNorm(residual) Wᵀ, and where `best` is given each block's argmax beside them.
+// logits = x Wᵀ, and where `best` is given each block's argmax beside them. With thousands of blocks the norm belongs
+// into a kernel of its own: fused, every block repeats it, and while it does its slab lies idle.
+inline void gemv_logits(Stream& stream,
+                        const bfloat16* x,  // [K]
+                        const bfloat16* W,  // [N, K]
+                        float* logits,      // [N]
+                        BlockBest* best,    // [gemv_logits_blocks(N)] or null
+                        int N, int K, bool pdl = false) {
+  launch_gemv(stream, {W, N, K, 0, 0, gemv_vector(K, W, x, nullptr)}, FromBfloat16{x}, LogitsOutput{{}, logits, best},
+              pdl);
+}
+
+// The same of x = RMSNorm(residual).
 inline void norm_gemv_logits(Stream& stream,
                              const float* residual,            // [K]
                              const bfloat16* norm, float eps,  // [K]

@@ -8,8 +8,11 @@
 //   · Warps split K in blocks of 32. Weights are the A operand of mma.m16n8k16, sixteen rows a tile. K may be permuted
 //     freely as long as both operands are: a lane takes 16 neighbouring bytes of a row, 8 values, and feeds them to two
 //     mma as if they were columns 2t, 2t+1, 2t+8, 2t+9 of each. x needs only column 0 of the B operand, lanes 0 to 3.
-//   · Rows lie 64 bytes past a multiple of 128 apart: the 8 lanes of a quarter-warp, two rows of 64 bytes, meet all 32
-//     banks once.
+//   · Rows lie a multiple of 128 bytes apart, and odd rows have the halves of each 128 bytes exchanged: the 8 lanes of a
+//     quarter-warp, two rows of 64 bytes, meet all 32 banks once. Padding would do it as well, but the 2 KB it costs a
+//     gate+up slab are what keeps three of them from standing beside a slab of o: then the last slabs start only when o
+//     has ended, and down's after them.
+//   · What is read after the wait is asked for at once, and everything that can be is read before.
 //   · Sums are float, in an order that depends on K alone: a rerun gives the same bits.
 #pragma once
 #include "08_qwen_operators/qk_norm_rope_store.cuh"
@@ -20,12 +23,13 @@ constexpr int kGemvTile = 16;      // rows of one mma
 constexpr int kGemvMostRows = 32;  // of a slab: two tiles; a warp of threads writes them
 
 struct GemvShape {
-  const bfloat16* W;  // [outputs or more, K], row-major
-  int outputs, K;     // K: columns of W
-  int rows;           // of a slab: 8, 16 or 32
-  int chunk;          // columns in shared memory at a time, a multiple of 32
-  bool vector;        // W, x and the norm weight allow 16-byte copies
-  __host__ __device__ int pitch() const { return ceil_div(chunk, 64) * 64 + 32; }  // elements from row to row
+  const bfloat16* W;   // [outputs or more, K], row-major
+  int outputs, K;      // K: columns of W
+  int rows;            // of a slab: 8, 16 or 32
+  int chunk;           // columns in shared memory at a time, a multiple of 32
+  bool vector;         // W, x and the norm weight allow 16-byte copies
+  bool whole = false;  // a thread holds all it normalises in registers: one chunk of at most four columns a thread
+  __host__ __device__ int pitch() const { return ceil_div(chunk, 64) * 64; }  // elements from row to row
   // Dynamic shared memory: slab, x, and each warp's sums. Every kilobyte counts: gate+up twice and down once have to fit
   // on a multiprocessor of an H200 together.
   size_t shared_bytes(int warps) const {
@@ -46,10 +50,17 @@ __device__ __forceinline__ void copy_columns(bfloat16* to, const bfloat16* from,
     for (int i = threadIdx.x; i < padded; i += blockDim.x) to[i] = i < count ? from[i] : __float2bfloat16(0.f);
 }
 
+// Where column i of slab row r lies: the exchanged halves.
+__device__ __forceinline__ int slab_column(int r, int i) { return i ^ (r % 2 * 32); }
+
+// Inputs: ahead() reads before the wait what no kernel in flight writes; whole() or scale() and load() come after it.
+
 // x as another kernel left it.
 struct FromBfloat16 {
   const bfloat16* x;  // [K]
   static constexpr bool kNorm = false;
+  struct Ahead {};
+  __device__ Ahead ahead(const GemvShape&) const { return {}; }
   __device__ float scale(const GemvShape&) const { return 1.f; }
   __device__ void prefetch(const GemvShape&, bfloat16*, int, int, int) const {}
   __device__ void load(const GemvShape& s, bfloat16* x_shared, const bfloat16*, float, int k0, int count,
@@ -65,6 +76,24 @@ struct FromResidual {
   const bfloat16* norm;  // [K]
   float eps;
   static constexpr bool kNorm = true;
+  using Ahead = uint2;  // norm weights of four columns
+  __device__ uint2 ahead(const GemvShape& s) const {
+    const int i = 4 * threadIdx.x;
+    return s.whole && i < s.K ? load_vec<uint2>(norm + i) : make_uint2(0, 0);
+  }
+  // [whole]
+  // The whole x at once: four columns a thread, read once, the same sums as rms_norm's.
+  __device__ void whole(const GemvShape& s, bfloat16* x_shared, uint2 weights) const {
+    const int i = 4 * threadIdx.x;
+    const float4 v = i < s.K ? load_vec<float4>(x + i) : make_float4(0.f, 0.f, 0.f, 0.f);
+    const float r = rsqrtf(row_sum(v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w) / float(s.K) + eps);
+    const float2 a = unpack_bf16(weights.x), b = unpack_bf16(weights.y);
+    if (i < s.chunk)
+      store_vec(x_shared + i, make_uint2(pack_bf16(round_bf16(v.x * r) * a.x, round_bf16(v.y * r) * a.y),
+                                         pack_bf16(round_bf16(v.z * r) * b.x, round_bf16(v.w * r) * b.y)));
+  }
+  // [/whole]
+  // In pieces, where K is long or oddly aligned.
   __device__ float scale(const GemvShape& s) const { return rms_scale(x, s.K, eps, s.vector); }
   __device__ void prefetch(const GemvShape& s, bfloat16* norm_shared, int k0, int count, int padded) const {
     copy_columns(norm_shared, norm + k0, count, padded, s.vector);
@@ -111,13 +140,14 @@ __device__ __forceinline__ float dot8(uint4 w, uint4 x, float sum) {
 template <bool kTensor>
 __device__ __forceinline__ float2 tile_dot(const bfloat16* tile, int pitch, bool upper, const bfloat16* x, int begin,
                                            int end) {
-  const int lane = threadIdx.x % 32, t = lane % 4;
+  const int lane = threadIdx.x % 32, t = lane % 4, odd_row = lane / 4 % 2;
   const bfloat16 *low = tile + (lane / 4) * pitch + 8 * t, *high = low + 8 * pitch;
   const uint4 zero = make_uint4(0, 0, 0, 0);
   float c[4][4] = {};  // four chains of dependent mma, so that they overlap
   float2 sum = make_float2(0.f, 0.f);
   const auto step = [&](int block, float(&even)[4], float(&odd)[4]) {
-    const uint4 u = load_vec<uint4>(low + 32 * block), v = upper ? load_vec<uint4>(high + 32 * block) : zero;
+    const int at = 32 * (block ^ odd_row);  // slab_column
+    const uint4 u = load_vec<uint4>(low + at), v = upper ? load_vec<uint4>(high + at) : zero;
     if constexpr (kTensor) {
       const uint4 b = lane < 4 ? load_vec<uint4>(x + 32 * block + 8 * t) : zero;
       mma_m16n8k16_bf16(even, {u.x, v.x, u.y, v.y}, {b.x, b.y});
@@ -159,9 +189,11 @@ __device__ __forceinline__ void copy_slab(const GemvShape& s, const Output& out,
     bfloat16* to = slab + r * pitch;
     if (s.vector) {
 #pragma unroll 4
-      for (int i = 8 * lane; i < padded; i += 256) cp_async_16(to + i, i < count ? from + i : s.W, valid && i < count);
+      for (int i = 8 * lane; i < padded; i += 256)
+        cp_async_16(to + slab_column(r, i), i < count ? from + i : s.W, valid && i < count);
     } else {
-      for (int i = lane; i < padded; i += 32) to[i] = valid && i < count ? from[i] : __float2bfloat16(0.f);
+      for (int i = lane; i < padded; i += 32)
+        to[slab_column(r, i)] = valid && i < count ? from[i] : __float2bfloat16(0.f);
     }
   }
 }
@@ -177,24 +209,33 @@ __global__ void __launch_bounds__(32 * kMostWarps, 3) gemv_kernel(GemvShape s, I
   float* partial = reinterpret_cast<float*>(x + s.chunk);  // [tiles, warps, 16]
 
   float scale = 1.f;
-  typename Output::Early early{};  // what the epilogue needs from memory
   const int n = blockIdx.x * (Output::kPaired ? s.rows / 2 : s.rows) + lane;
   const bool mine = warp == 0 && lane < (Output::kPaired ? s.rows / 2 : s.rows) && n < s.outputs;
+  typename Output::Early early{};  // what the epilogue needs from memory
   for (int k0 = 0; k0 < s.K; k0 += s.chunk) {
     const int count = min(s.chunk, s.K - k0), padded = ceil_div(count, 32) * 32;
     if (k0 > 0) __syncthreads();  // all have used the chunk before
-    in.prefetch(s, norm, k0, count, padded);
+    if (!s.whole) in.prefetch(s, norm, k0, count, padded);
     cp_async_commit();
     copy_slab(s, out, slab, k0, count, padded);
     cp_async_commit();
     if (k0 == 0) {
-      pdl_wait();  // up to here nothing was read that another kernel writes
-      if (mine) early = out.early(n);
-      scale = in.scale(s);
+      const typename Input::Ahead ahead = in.ahead(s);
+      if (mine) out.ahead(n, early);
+      pdl_wait();  // up to here nothing was read that a kernel in flight writes
+      if (mine) out.after(n, early);
+      if constexpr (Input::kNorm) {
+        if (s.whole)
+          in.whole(s, x, ahead);
+        else
+          scale = in.scale(s);
+      }
     }
-    if (Input::kNorm) cp_async_wait<1>();  // this thread's norm weights
-    in.load(s, x, norm, scale, k0, count, padded);
-    cp_async_commit();
+    if (!Input::kNorm || !s.whole) {
+      if (Input::kNorm) cp_async_wait<1>();  // this thread's norm weights
+      in.load(s, x, norm, scale, k0, count, padded);
+      cp_async_commit();
+    }
     cp_async_wait<0>();
     __syncthreads();
 
@@ -213,7 +254,9 @@ __global__ void __launch_bounds__(32 * kMostWarps, 3) gemv_kernel(GemvShape s, I
   if (warp > 0) return;  // no barrier of the block follows
   const auto total = [&](int row) {
     float sum = 0.f;
-    for (int w = 0; w < warps; ++w) sum += partial[(row / kGemvTile * warps + w) * kGemvTile + row % kGemvTile];
+#pragma unroll
+    for (int w = 0; w < kMostWarps; ++w)  // a fixed count, so that the loads follow one another without waiting
+      if (w < warps) sum += partial[(row / kGemvTile * warps + w) * kGemvTile + row % kGemvTile];
     return sum;
   };
   float2 sum = make_float2(0.f, 0.f);

@@ -21,7 +21,9 @@ __device__ __forceinline__ float row_sum(float value) {
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();
   float sum = 0.f;
-  for (int warp = 0; warp < int(blockDim.x / 32); ++warp) sum += of_warp[warp];
+#pragma unroll
+  for (int warp = 0; warp < kMostWarps; ++warp)  // a fixed count, so that the loads follow one another without waiting
+    if (warp < int(blockDim.x / 32)) sum += of_warp[warp];
   return sum;
 }
 // [/row_sum]
