@@ -42,7 +42,7 @@ Decoder::Decoder(const Weights& weights, int capacity, const DecoderOptions& opt
       state_(1),
       text_(size_t(cache_.capacity())),
       choice_(1),
-      piece_positions_(size_t(rows_)),
+      positions_(size_t(cache_.capacity())),
       rope_(size_t(cache_.capacity()) * size_t(weights.config().head_dim / 2)),
       residual_(size_t(rows_) * size_t(weights.config().hidden)),
       logits_(size_t(weights.config().vocab)),
@@ -74,6 +74,7 @@ Decoder::Decoder(const Weights& weights, int capacity, const DecoderOptions& opt
     wide_v_ = DeviceBuffer<float>(kv);
     unfused_ = std::make_unique<UnfusedScratch>(rows_, cache_.capacity(), c.head_dim);
   }
+  prepare_prefill();
   set_position(0, 0);
   for (int i = 0; i < kWarmups; ++i) step_eagerly();
   stream_.synchronize();
@@ -99,25 +100,7 @@ Matrix Decoder::down_matrix(int i) const {
 }
 Matrix Decoder::head_matrix() const { return {weights_.lm_head(), nullptr, config().vocab, config().hidden}; }
 
-// Prefill --------------------------------------------------------------------------------------------------------------
-
-void Decoder::prefill(const std::vector<int>& prompt) {
-  const int count = static_cast<int>(prompt.size());
-  std::vector<int> positions(prompt.size());
-  for (int i = 0; i < count; ++i) positions[size_t(i)] = i;
-  copy_bytes_to_device(stream_, text_.data(), prompt.data(), prompt.size() * sizeof(int));
-  for (int first = 0; first < count; first += rows_) {
-    const int rows = std::min(rows_, count - first);
-    copy_bytes_to_device(stream_, piece_positions_.data(), positions.data() + first, size_t(rows) * sizeof(int));
-    embedding(stream_, text_.data() + first, weights_.embedding(), residual_.data(), rows, config().vocab,
-              config().hidden);
-    for (int layer = 0; layer < config().layers; ++layer) layer_rows(layer, piece_positions_.data(), first, rows);
-    if (first + rows == count) head(residual_.data() + size_t(rows - 1) * size_t(config().hidden));
-  }
-  set_position(count, 0);
-  copy_bytes_on_device(stream_, token(), choice_.data(), sizeof(int));
-  stream_.synchronize();  // the copies above read this function's own memory
-}
+// Many rows (prefill.cu has the rest) ---------------------------------------------------------------------------------
 
 // One layer for `rows` tokens at positions first, first + 1, …, an operator a kernel.
 void Decoder::layer_rows(int layer, const int* positions, int first, int rows) {

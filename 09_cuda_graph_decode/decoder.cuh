@@ -3,6 +3,7 @@
 // Everything a step changes lies in device memory: the token, its position, the number of keys. So the graph is
 // captured once, nothing in it is baked in, and a second prompt replays it unchanged.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,7 +23,7 @@ struct DecoderOptions {
   bool fused_operators = true;       // step 08's fused GEMVs for the decode step; needs fp32_gemm == null
   bool graph = true;                 // replay the step as one CUDA Graph
   bool pdl = true;                   // programmatic dependent launch between the kernels of a step
-  int piece_rows = 256;              // a longer prompt is read in pieces, so that activations stay small
+  int piece_rows = 1024;             // a longer prompt is read in pieces, so that activations stay small
 };
 
 class Decoder {
@@ -68,6 +69,11 @@ class Decoder {
   Matrix head_matrix() const;
   QkNormRopeStore qkv_heads(int layer, const int* positions) const;
 
+  bool fused_prefill() const { return options_.fused_operators && options_.fused_attention; }
+  void prepare_prefill();
+  void prefill_plainly(int first, int rows, bool last);
+  void enqueue_piece(int first, int rows);
+  void enqueue_prefill_head(int row);
   void layer_rows(int layer, const int* positions, int first, int rows);
   void attend_rows(int layer, int first, int rows);
   void attend_unfused(int layer, int first, int rows);
@@ -87,10 +93,12 @@ class Decoder {
   int rows_;  // most rows of one forward pass: prompts are read in pieces of this many tokens
   KvCaches cache_;
   DeviceBuffer<State> state_;
-  DeviceBuffer<int> text_, choice_, piece_positions_;
-  DeviceBuffer<float2> rope_;  // [capacity, head_dim / 2]
+  DeviceBuffer<int> text_, choice_;
+  DeviceBuffer<int> positions_;  // [capacity]: 0, 1, 2, …
+  DeviceBuffer<float2> rope_;    // [capacity, head_dim / 2]
   DeviceBuffer<float> residual_, logits_;
   DeviceBuffer<bfloat16> normed_, qkv_, q_, attended_, gate_up_, activated_;
+  DeviceBuffer<float> partial_;                              // of the prefill's split-K
   DeviceBuffer<float> wide_q_, wide_k_, wide_v_, wide_out_;  // only for the unfused attention
   ArgmaxScratch argmax_;
   DeviceBuffer<BlockBest> block_best_;  // lm_head's own argmax, one a block
@@ -98,6 +106,7 @@ class Decoder {
   std::unique_ptr<UnfusedScratch> unfused_;
   std::unique_ptr<LinearLayers> layers_;
   std::optional<Graph> graph_;
+  std::map<int, Graph> prefill_graphs_;  // of a prompt's first piece, by its padded number of rows
   int launches_per_token_ = 0;
   int host_position_ = 0;  // the host's copy of State::position; no kernel of the graph depends on it
 };

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "08_qwen_operators/linear_mma.cuh"
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"
 #include "09_cuda_graph_decode/ladder.hpp"
@@ -153,13 +154,45 @@ TEST_CASE("09 a prompt longer than one piece is read in pieces") {
   config.layers = 1;
   const Weights weights(config, 8);
   const std::vector<int> prompt = some_prompt(259, config.vocab);
-  DecoderOptions small_pieces;
+  DecoderOptions small_pieces;  // 100 is no multiple of a tile: 100 + 100 + 59 rows
   small_pieces.piece_rows = 100;
   Decoder decoder(weights, 300, DecoderOptions()), pieces(weights, 300, small_pieces);
   decoder.prefill(prompt);
   pieces.prefill(prompt);
   const std::vector<float> want = decoder.logits();
   CHECK(relative_error(pieces.logits(), {want.begin(), want.end()}) < 0.01);
+}
+
+TEST_CASE("09 prefill again, from its graph: the same bits; other lengths of the same padded shape too") {
+  const Weights weights(small_qwen2(), 16);
+  Decoder decoder(weights, 80, DecoderOptions()), eager(weights, 80, without_graph());
+  for (const int length : {5, 64, 3, 65, 79, 1, 5}) {  // 64 rows, 64, 64, then 80, the capacity
+    const std::vector<int> prompt = some_prompt(length, 211);
+    INFO(length << " tokens");
+    decoder.prefill(prompt);
+    eager.prefill(prompt);
+    CHECK(decoder.logits() == eager.logits());
+    CHECK(decoder.next_token() == eager.next_token());
+    CHECK(decoder.text(0, length) == prompt);
+  }
+}
+
+TEST_CASE("09 a last piece of one token sees all the tokens before it") {
+  ModelConfig config = small_qwen3();
+  config.layers = 1;
+  const Weights weights(config, 17);
+  const std::vector<int> prompt = some_prompt(9, config.vocab);
+  DecoderOptions plain;
+  plain.fused_operators = plain.graph = false;
+  for (DecoderOptions options : {plain, DecoderOptions()}) {
+    Decoder whole(weights, 32, options);
+    options.piece_rows = 8;
+    Decoder pieces(weights, 32, options);
+    whole.prefill(prompt);
+    pieces.prefill(prompt);
+    const std::vector<float> want = whole.logits();
+    CHECK(relative_error(pieces.logits(), {want.begin(), want.end()}) < 0.01);
+  }
 }
 
 TEST_CASE("09 every rung of the ladder produces the same tokens") {
@@ -184,11 +217,15 @@ TEST_CASE("09 nothing is allocated after the constructor") {
 TEST_CASE("09 activations stay within 64 MiB beyond weights and cache, for the article's shape") {
   // the same sums the constructor makes, on the executor too: the buffers are allocated, nothing is run on them
   const ModelConfig c = article_config();
-  const size_t rows = 256;
+  const size_t rows = size_t(DecoderOptions().piece_rows);
   const size_t bytes = rows * (size_t(c.hidden) * (4 + 2) + size_t(c.q_width() + 2 * c.kv_width()) * 2 +
                                size_t(c.q_width()) * 4 + size_t(c.intermediate) * 6) +
                        size_t(c.vocab) * 4;
   CHECK(bytes < (48u << 20));
+  for (int m = 1; m <= int(rows); ++m) {  // split-K's partial sums
+    CHECK(size_t(linear_split(m, c.hidden, c.intermediate)) * size_t(m) * size_t(c.hidden) * 4 < (16u << 20));
+    CHECK(size_t(linear_split(m, c.hidden, c.q_width())) * size_t(m) * size_t(c.hidden) * 4 < (16u << 20));
+  }
 }
 
 TEST_CASE("09 generate: refuses what does not fit, before any work") {
