@@ -69,7 +69,7 @@ void Decoder::prefill_plainly(int first, int rows, bool last) {
   if (last) head(residual_.data() + size_t(rows - 1) * size_t(config().hidden));
 }
 
-// All layers for `rows` tokens of text_ at positions first, first + 1, …; the result is in residual_.
+// All layers for `rows` tokens of text_ at positions first, first + 1, …; their final norm is in normed_.
 void Decoder::enqueue_piece(int first, int rows) {
   const ModelConfig& c = config();
   const float eps = static_cast<float>(c.rms_eps);
@@ -95,11 +95,10 @@ void Decoder::enqueue_piece(int first, int rows) {
   }
 }
 
-// Logits and greedy choice from row `row` of the residual stream, by the kernels of a decode step.
+// Logits and greedy choice from row `row` of normed_, by the kernels of a decode step.
 void Decoder::enqueue_prefill_head(int row) {
   const ModelConfig& c = config();
-  norm_gemv_logits(stream_, residual_.data() + size_t(row) * size_t(c.hidden), weights_.final_norm(),
-                   static_cast<float>(c.rms_eps), weights_.lm_head(), logits_.data(), block_best_.data(), c.vocab,
-                   c.hidden, pdl());
+  gemv_logits(stream_, normed_.data() + size_t(row) * size_t(c.hidden), weights_.lm_head(), logits_.data(),
+              block_best_.data(), c.vocab, c.hidden, pdl());
   argmax_finish(stream_, block_best_.data(), static_cast<int>(block_best_.size()), choice_.data(), pdl());
 }
