@@ -23,14 +23,19 @@ struct StateView {
 };
 
 // The end of a step: what was fed goes into the text, the choice becomes the next token.
-__global__ void advance_kernel(StateView state, const int* choice, int capacity) {
-  pdl_launch_dependents();
-  pdl_wait();
-  if (*state.position < capacity) state.text[*state.position] = *state.token;
-  *state.token = *choice;
-  ++*state.position;
-  ++*state.kv_len;
-}
+struct Advance {
+  StateView state;
+  int capacity;
+  __device__ void operator()(int choice) const {
+    const int token = *state.token, position = *state.position, kv_len = *state.kv_len;
+    if (position < capacity) state.text[position] = token;
+    *state.token = choice;
+    *state.position = position + 1;
+    *state.kv_len = kv_len + 1;
+  }
+};
+// Behind the unfused argmax; the fused one does it itself.
+__global__ void advance_kernel(Advance advance, const int* choice) { advance(*choice); }
 
 }  // namespace
 
@@ -191,25 +196,28 @@ void Decoder::attend_one(int layer) {
   const KvCache cache = cache_.layer(layer);
   attention_decode(stream_,
                    DecodeAttention{q_.data(), cache.k, cache.v, attended_.data(), kv_len(), c.heads, c.kv_heads,
-                                   c.head_dim, cache.capacity, scale()},
+                                   c.head_dim, cache.capacity, scale(), /*keys_settled=*/true},
                    decode_attention_, pdl());
 }
 
+// The first kernel is never launched as a dependent: it starts when the step before has ended, and what that one wrote,
+// position, kv_len and the old rows of the cache, the others may read ahead of their wait (06's decode_mma.cuh).
 void Decoder::enqueue_step() {
   const ModelConfig& c = config();
-  embedding(stream_, token(), weights_.embedding(), residual_.data(), 1, c.vocab, c.hidden, pdl());
-  for (int layer = 0; layer < c.layers; ++layer) {
-    if (options_.fused_operators)
-      fused_layer(layer);
-    else
-      layer_rows(layer, position(), host_position_, 1);
-  }
-  if (options_.fused_operators)
-    fused_head();
-  else
+  embedding(stream_, token(), weights_.embedding(), residual_.data(), 1, c.vocab, c.hidden);
+  const Advance advance{{token(), position(), kv_len(), text_.data()}, cache_.capacity()};
+  if (options_.fused_operators) {
+    for (int layer = 0; layer < c.layers; ++layer) fused_layer(layer);
+    rms_norm(stream_, residual_.data(), weights_.final_norm(), normed_.data(), 1, c.hidden,
+             static_cast<float>(c.rms_eps), pdl());
+    gemv_logits(stream_, normed_.data(), weights_.lm_head(), logits_.data(), block_best_.data(), c.vocab, c.hidden,
+                pdl());
+    argmax_finish(stream_, block_best_.data(), static_cast<int>(block_best_.size()), choice_.data(), pdl(), advance);
+  } else {
+    for (int layer = 0; layer < c.layers; ++layer) layer_rows(layer, position(), host_position_, 1);
     head(residual_.data());
-  launch(advance_kernel, dim3(1), dim3(1), on(stream_).pdl(pdl()),
-         StateView{token(), position(), kv_len(), text_.data()}, choice_.data(), cache_.capacity());
+    launch(advance_kernel, dim3(1), dim3(1), on(stream_), advance, choice_.data());
+  }
 }
 
 // The same layer in five kernels and the attention's two; each GEMV has its weights on the way before it waits for x.
@@ -230,6 +238,7 @@ void Decoder::fused_layer(int layer) {
     out.q = q_.data();
     out.cache = heads.cache;
     out.split = heads.split;
+    out.position_settled = true;
     norm_gemv_rope_store(stream_, x, w.input_norm, eps, w.qkv, out, c.hidden, pdl());
   }
   attend_one(layer);
@@ -237,13 +246,6 @@ void Decoder::fused_layer(int layer) {
   norm_gemv_swiglu(stream_, x, w.post_norm, eps, w.gate_up, w.gate_up + size_t(c.intermediate) * size_t(c.hidden),
                    activated_.data(), c.intermediate, c.hidden, pdl());
   gemv_add(stream_, activated_.data(), w.down, x, c.hidden, c.intermediate, pdl());
-}
-
-void Decoder::fused_head() {
-  const ModelConfig& c = config();
-  norm_gemv_logits(stream_, residual_.data(), weights_.final_norm(), static_cast<float>(c.rms_eps), weights_.lm_head(),
-                   logits_.data(), block_best_.data(), c.vocab, c.hidden, pdl());
-  argmax_finish(stream_, block_best_.data(), static_cast<int>(block_best_.size()), choice_.data(), pdl());
 }
 
 void Decoder::head(const float* row) {

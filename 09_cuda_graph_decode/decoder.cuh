@@ -85,7 +85,6 @@ class Decoder {
   void enqueue_step();  // all kernels of one decode step
   void step_eagerly();
   void fused_layer(int layer);
-  void fused_head();
 
   const Weights& weights_;
   DecoderOptions options_;
