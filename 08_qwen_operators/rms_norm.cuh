@@ -44,7 +44,7 @@ __device__ __forceinline__ float rms_scale(const float* x,  // [columns]
   return rsqrtf(row_sum(squares) / float(columns) + eps);
 }
 
-__device__ __forceinline__ float round_bf16(float v) { return __bfloat162float(__float2bfloat16(v)); }
+__host__ __device__ __forceinline__ float round_bf16(float v) { return __bfloat162float(__float2bfloat16(v)); }
 // One element: rounded after the scale, and by the caller's store after the weight.
 __device__ __forceinline__ float normalised(float x, float scale, bfloat16 weight) {
   return round_bf16(x * scale) * __bfloat162float(weight);

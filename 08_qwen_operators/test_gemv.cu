@@ -1,6 +1,7 @@
 #include "08_qwen_operators/argmax_finish.cuh"
 #include "08_qwen_operators/gemv.cuh"
 #include "08_qwen_operators/test_linear.hpp"
+#include "common/thin_tests.hpp"
 
 namespace {
 
@@ -261,7 +262,7 @@ TEST_CASE("08 norm_gemv_rope_store: equals the separate kernels, any heads") {
     }
 }
 TEST_CASE("08 gemv: a chain of all forms gives the same bits eagerly, in a graph and under dependent launch") {
-  const int H = 256, I = 352, V = 331, layers = device().gpu ? 24 : 2;
+  const int H = 256, I = 352, V = 331, layers = large_tests() ? 24 : 2;
   const HeadSplit split{4, 2, 64};
   const auto residual = random_uniform(H, 1);
   DeviceBuffer<float> r(residual), logits(V);
@@ -302,5 +303,5 @@ TEST_CASE("08 gemv: a chain of all forms gives the same bits eagerly, in a graph
   REQUIRE(same(result_of([&] { chain(true); })));
   const Graph graph = Graph::capture(stream, [&] { chain(true); });
   REQUIRE(graph.nodes() == 4 * layers + 2);
-  for (int i = 0; i < (device().gpu ? 100 : 2); ++i) REQUIRE(same(result_of([&] { graph.replay(stream); })));
+  for (int i = 0; i < (large_tests() ? 100 : 2); ++i) REQUIRE(same(result_of([&] { graph.replay(stream); })));
 }
