@@ -3,6 +3,7 @@
 #include "08_qwen_operators/cublas_linear.hpp"
 #include "08_qwen_operators/gemv.cuh"
 #include "08_qwen_operators/linear_mma.cuh"
+#include "08_qwen_operators/partials_norm.cuh"
 #include "08_qwen_operators/split_k.cuh"
 #include "08_qwen_operators/tables.hpp"
 #include "08_qwen_operators/weight_pool.cuh"
@@ -127,6 +128,17 @@ Problem build_prefill(const Shape& shape, uint64_t seed) {
   add_tile(LinearTile128x256(), "128×256");
   t.add("08 linear, the tile it picks",
         [](Stream& s, B b, const bfloat16* W) { linear(s, b.x.data(), W, b.y.data(), b.M, b.N, b.K); });
+  const int M = shape[0], N = shape[1], split = linear_split(M, N, shape[2]);
+  if (split > 1) {
+    t.buffers->partial = DeviceBuffer<float>(size_t(split) * M * N);
+    t.add(
+        fmt::format("08 linear, K in {} pieces, and their sum", split),
+        [split](Stream& s, B b, const bfloat16* W) {
+          linear_partials(s, b.x.data(), W, b.partial.data(), b.M, b.N, b.K);
+          sum_partials(s, b.partial.data(), b.y.data(), b.y.size(), split);
+        },
+        Rung::kRung, 4.0 * split * M * N);
+  }
   if (const auto peer = cublas_linear_bf16())
     t.add(
         "cuBLAS bf16", [peer](Stream& s, B b, const bfloat16* W) { peer(s, b.x.data(), W, b.y.data(), b.M, b.N, b.K); },
@@ -137,7 +149,8 @@ Problem build_prefill(const Shape& shape, uint64_t seed) {
 // Inputs, outputs and the reference with its tolerance.
 double bytes_needed(const Shape& s) {
   const double M = s[0], N = s[1], K = s[2];
-  return 2 * M * K + WeightPool::bytes(N, K) + 20 * M * N + (s[0] == 1 ? 4.0 * kMostSplit * N : 0);
+  return 2 * M * K + WeightPool::bytes(N, K) + 20 * M * N +
+         4.0 * N * (s[0] == 1 ? kMostSplit : M * linear_split(s[0], s[1], s[2]));
 }
 
 }  // namespace

@@ -59,3 +59,24 @@ inline void add_partials_rms_norm(Stream& stream,
   launch(add_partials_rms_norm_kernel, dim3(rows), dim3(32 * warps_for_row(columns)), on(stream).pdl(pdl), x, partial,
          weight, y, rows, columns, split, eps, vector);
 }
+
+inline __global__ void sum_partials_kernel(const float* partial,  // [split, count]
+                                           bfloat16* y,           // [count]
+                                           size_t count, int split) {
+  pdl_launch_dependents();
+  pdl_wait();
+  const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  float sum = partial[i];
+  for (int s = 1; s < split; ++s) sum += partial[s * count + i];
+  y[i] = __float2bfloat16(sum);
+}
+
+// y = Σ partial as a kernel of its own: what fusing it saves.
+inline void sum_partials(Stream& stream,
+                         const float* partial,  // [split, count]
+                         bfloat16* y,           // [count]
+                         size_t count, int split, bool pdl = false) {
+  launch(sum_partials_kernel, dim3(static_cast<unsigned>(ceil_div<size_t>(count, 256))), dim3(256), on(stream).pdl(pdl),
+         partial, y, count, split);
+}

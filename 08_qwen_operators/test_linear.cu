@@ -171,7 +171,7 @@ TEST_CASE("08 linear_partials and add_partials_rms_norm: residual add and norm o
     REQUIRE(norm.ok);
   }
 }
-TEST_CASE("08 add_partials_rms_norm: pieces are added in order, then the residual") {
+TEST_CASE("08 add_partials_rms_norm and sum_partials: pieces are added in order, then the residual") {
   // 1e8 + 1 − 1e8 depends on the order: in this one the 1 is lost. Alone, and four by 16-byte loads.
   for (const int columns : {1, 4}) {
     std::vector<float> pieces;
@@ -183,6 +183,10 @@ TEST_CASE("08 add_partials_rms_norm: pieces are added in order, then the residua
     stream.synchronize();
     CHECK(residual.to_host() == std::vector<float>(size_t(columns), 0.5f));
     for (const bfloat16 value : y.to_host()) CHECK(__bfloat162float(value) == 1.f);
+    y.poison();
+    sum_partials(stream, partial.data(), y.data(), y.size(), 3);
+    stream.synchronize();
+    for (const bfloat16 value : y.to_host()) CHECK(__bfloat162float(value) == 0.f);
   }
 }
 TEST_CASE("08 linear_plan: every tile of a shape, and no more pieces than allowed") {
