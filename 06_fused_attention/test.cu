@@ -125,11 +125,13 @@ TEST_CASE("06 lengths around the tiles, head_dim 256") {
   check_all({1, 1, 1, 2, 67, 256}, ++seed);
 }
 TEST_CASE("06 long and prime lengths") {
-  const std::vector<int> lengths = large_tests() ? std::vector<int>{1000, 4097} : std::vector<int>{191, 257};
+  const std::vector<int> lengths = large_tests()  ? std::vector<int>{1000, 4097}
+                                   : thin_tests() ? std::vector<int>{67}
+                                                  : std::vector<int>{191, 257};
   for (int length : lengths)
     for (int head_dim : {64, 128, 256}) check_all({1, 2, 1, length, length, head_dim, length % 2 == 1}, 40);
   const int prime = large_tests() ? 1021 : 71;
-  check_all({2, 16, 8, prime, prime, 128, true}, 41);
+  check_all({2, thin_tests() ? 4 : 16, thin_tests() ? 2 : 8, prime, prime, 128, true}, 41);
 }
 
 TEST_CASE("06 a query length that is not the key length: chunked prefill") {

@@ -1,6 +1,6 @@
 // 09 · prefill: many tokens at once, through step 08's GEMMs
 //
-// Seven kernels and the attention a layer: the sums of split-K go into the residual add and the norm that follow, SiLU
+// Six kernels and the attention a layer: the sums of split-K go into the residual add and the norm that follow, SiLU
 // into the end of the gate and up GEMM. Rows are padded to a multiple of 64, the height of a tile, which is computed
 // anyway: few shapes, and a graph for each. A graph is worth its capture only where the host, at about 5 µs a launch,
 // would be slower than the device: for the first piece of a prompt. Later pieces follow a full one, which keeps the

@@ -45,9 +45,10 @@ void check_golden(const DecoderOptions& options, size_t most_prompts) {
   for (size_t i = 0; i < std::min(most_prompts, file["prompts"].size()); ++i) {
     const auto& prompt = file["prompts"][i];
     INFO(prompt["question"].get<std::string>());
-    const std::vector<int> want = prompt["ids"];
+    std::vector<int> want = prompt["ids"];
     REQUIRE(want.size() == 64);
-    CHECK(continuation(decoder, prompt["prompt_ids"], 64) == want);
+    if (thin_tests()) want.resize(8);
+    CHECK(continuation(decoder, prompt["prompt_ids"], static_cast<int>(want.size())) == want);
   }
 }
 

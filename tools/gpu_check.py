@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,15 +25,21 @@ outcome: list[tuple[str, str, float]] = []  # name, "ok" or what went wrong, sec
 
 
 def run(name: str, command: list, limit: float, environment: dict | None = None) -> bool:
-    """Runs one command into its own log; a command past its limit (seconds) has failed."""
+    """Runs one command into its own log; a command past its limit (seconds) has failed, and all that it started is ended.
+
+    A sanitizer's own end leaves the program under it running on the GPU, where it would slow every later bench.
+    """
     begin = time.monotonic()
     log = LOGS / f"{name.replace(' ', '_')}.log"
     with log.open("w") as file:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                                   env={**os.environ, **(environment or {})})
         try:
-            status = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, timeout=limit,
-                                    env={**os.environ, **(environment or {})}).returncode
+            status = process.wait(limit)
             what = "ok" if status == 0 else f"status {status}"
         except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
             what = f"not finished after {limit:.0f} s"
     seconds = time.monotonic() - begin
     outcome.append((name, what, seconds))
@@ -62,7 +69,7 @@ def sanitize(tests: list[str], limit: float) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="build,test,sanitize,bench", help="a part of: %(default)s")
+    parser.add_argument("--only", default="build,test,bench,sanitize", help="a part of: %(default)s")
     parser.add_argument("--steps", default=",".join(NUMBERS), help="sanitize and bench only these")
     parser.add_argument("--commit", default="", help="what the results file says, where git is not at hand")
     parser.add_argument("--sanitizer-limit", type=float, default=150, help="seconds for one sanitizer run")
@@ -81,9 +88,6 @@ def main() -> int:
     if "test" in only:
         run("tests", ["tools/test.sh"], 420)
         print("    " + (LOGS / "tests.log").read_text(errors="replace").splitlines()[-1])
-    if "sanitize" in only:
-        tests = ["common_gpu_test"] if steps == NUMBERS else []
-        sanitize(tests + [f"step{n}_test" for n in steps], options.sanitizer_limit)
     if "bench" in only:
         rows = {n: LOGS / f"step{n}.json" for n in steps}
         for file in rows.values():
@@ -99,6 +103,9 @@ def main() -> int:
                 path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
             print(f"{path.relative_to(ROOT)} written: {len(result['rows'])} rows")
+    if "sanitize" in only:  # last: nothing of it may run beside a bench
+        tests = ["common_gpu_test"] if steps == NUMBERS else []
+        sanitize(tests + [f"step{n}_test" for n in steps], options.sanitizer_limit)
 
     bad = [(name, what) for name, what, _ in outcome if what != "ok"]
     print(f"\nmake gpu-check: {len(outcome)} runs, {len(bad)} failed, {time.monotonic() - begin:.0f} s")
