@@ -53,6 +53,9 @@ TEST_CASE("06 decode: any number of keys over any number of splits") {
   Decode wide(8, 2, 70, 128, 211);
   DecodeScratch scratch(8, 2, 128, 70);
   for (int keys : {1, 31, 32, 33, 70}) wide.check(scratch, keys, true);
+  Decode many(2, 1, 1021, 256, 212);  // more than 32 splits with keys: the sum over splits takes a second round
+  DecodeScratch most(2, 1, 256, 1021, 64);
+  for (int keys : {513, 529, 1021}) many.check(most, keys);
 }
 
 TEST_CASE("06 decode: long texts") {

@@ -209,6 +209,8 @@ TEST_CASE("08 argmax_finish: ties, NaN, infinities, more blocks than threads") {
   std::vector<BlockBest> many(2500);
   for (int i = 0; i < 2500; ++i) many[i] = {float(i % 1237), 32 * i};
   REQUIRE(of(many) == 32 * 1236);
+  for (const int i : {5, 5 + 256, 5 + 512, 5 + 1024}) many[i].value = 1e6f;  // equal values that one thread sees
+  REQUIRE(of(many) == 32 * 5);
 }
 TEST_CASE("08 norm_gemv_rope_store: equals the separate kernels, any heads") {
   struct Heads {
