@@ -1,32 +1,18 @@
 #include "08_qwen_operators/cublas_linear.hpp"
 
 #if ON_GPU && defined(HAVE_CUBLAS)
-#include <cublas_v2.h>
-#include <fmt/format.h>
+#include "common/cublas.hpp"
 
 namespace {
-
-void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw EnvironmentError(fmt::format("{} failed: cuBLAS status {}", call, static_cast<int>(status)));
-}
-
-struct Handle {
-  cublasHandle_t handle = nullptr;
-  DeviceBuffer<char> workspace{32 << 20};  // given once, so that a captured graph allocates nothing
-  Handle() { check(cublasCreate(&handle), "cublasCreate"); }
-};
 
 // cuBLAS is column-major: read that way, W is [K, N] and y [N, M], so y = Wᵀ · x with W transposed and nothing moved.
 template <class Out>
 void run(Stream& stream, const bfloat16* x, const bfloat16* W, Out* y, int M, int N, int K) {
-  static Handle cublas;
-  check(cublasSetStream(cublas.handle, stream.handle), "cublasSetStream");
-  check(cublasSetWorkspace(cublas.handle, cublas.workspace.data(), cublas.workspace.bytes()), "cublasSetWorkspace");
   const float one = 1.f, zero = 0.f;
-  check(cublasGemmEx(cublas.handle, CUBLAS_OP_T, CUBLAS_OP_N, N, M, K, &one, W, CUDA_R_16BF, K, x, CUDA_R_16BF, K,
-                     &zero, y, sizeof(Out) == 4 ? CUDA_R_32F : CUDA_R_16BF, N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-        "cublasGemmEx");
+  check_cublas(
+      cublasGemmEx(cublas_on(stream), CUBLAS_OP_T, CUBLAS_OP_N, N, M, K, &one, W, CUDA_R_16BF, K, x, CUDA_R_16BF, K,
+                   &zero, y, sizeof(Out) == 4 ? CUDA_R_32F : CUDA_R_16BF, N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      "cublasGemmEx");
 }
 
 }  // namespace

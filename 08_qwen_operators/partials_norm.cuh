@@ -32,18 +32,7 @@ inline __global__ void add_partials_rms_norm_kernel(float* x,                // 
   }
   // each thread reads below what it has written itself
   const float scale = rms_scale(x + row, columns, eps, vector);
-  if (vector) {
-    for (int i = 4 * threadIdx.x; i < columns; i += 4 * blockDim.x) {
-      const float4 v = load_vec<float4>(x + row + i);
-      const uint2 packed = load_vec<uint2>(weight + i);
-      const float2 a = unpack_bf16(packed.x), b = unpack_bf16(packed.y);
-      store_vec(y + row + i, make_uint2(pack_bf16(round_bf16(v.x * scale) * a.x, round_bf16(v.y * scale) * a.y),
-                                        pack_bf16(round_bf16(v.z * scale) * b.x, round_bf16(v.w * scale) * b.y)));
-    }
-  } else {
-    for (int i = threadIdx.x; i < columns; i += blockDim.x)
-      y[row + i] = __float2bfloat16(normalised(x[row + i], scale, weight[i]));
-  }
+  store_norm(x + row, weight, y + row, columns, scale, vector);
 }
 // [/partials_norm]
 

@@ -51,6 +51,24 @@ __device__ __forceinline__ float normalised(float x, float scale, bfloat16 weigh
 }
 // [/rms_scale]
 
+// The norm of one row, by the whole block; each thread reads the same columns as in rms_scale.
+__device__ __forceinline__ void store_norm(const float* x,          // [columns]
+                                           const bfloat16* weight,  // [columns]
+                                           bfloat16* y,             // [columns]
+                                           int columns, float scale, bool vector) {
+  if (vector) {
+    for (int i = 4 * threadIdx.x; i < columns; i += 4 * blockDim.x) {
+      const float4 v = load_vec<float4>(x + i);
+      const uint2 packed = load_vec<uint2>(weight + i);
+      const float2 a = unpack_bf16(packed.x), b = unpack_bf16(packed.y);
+      store_vec(y + i, make_uint2(pack_bf16(round_bf16(v.x * scale) * a.x, round_bf16(v.y * scale) * a.y),
+                                  pack_bf16(round_bf16(v.z * scale) * b.x, round_bf16(v.w * scale) * b.y)));
+    }
+  } else {
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) y[i] = __float2bfloat16(normalised(x[i], scale, weight[i]));
+  }
+}
+
 // A block a row. With `delta`, first x += delta: residual add and norm in one pass over the row.
 inline __global__ void rms_norm_kernel(float* x,                // [rows, columns]; written only where delta is given
                                        const bfloat16* delta,   // [rows, columns] or null
@@ -65,18 +83,7 @@ inline __global__ void rms_norm_kernel(float* x,                // [rows, column
     __syncthreads();  // below, other threads read these elements
   }
   const float scale = rms_scale(x + row, columns, eps, vector);
-  if (vector) {
-    for (int i = 4 * threadIdx.x; i < columns; i += 4 * blockDim.x) {
-      const float4 v = load_vec<float4>(x + row + i);
-      const uint2 packed = load_vec<uint2>(weight + i);
-      const float2 a = unpack_bf16(packed.x), b = unpack_bf16(packed.y);
-      store_vec(y + row + i, make_uint2(pack_bf16(round_bf16(v.x * scale) * a.x, round_bf16(v.y * scale) * a.y),
-                                        pack_bf16(round_bf16(v.z * scale) * b.x, round_bf16(v.w * scale) * b.y)));
-    }
-  } else {
-    for (int i = threadIdx.x; i < columns; i += blockDim.x)
-      y[row + i] = __float2bfloat16(normalised(x[row + i], scale, weight[i]));
-  }
+  store_norm(x + row, weight, y + row, columns, scale, vector);
 }
 
 inline bool aligned_to(const void* address, size_t bytes) { return reinterpret_cast<uintptr_t>(address) % bytes == 0; }

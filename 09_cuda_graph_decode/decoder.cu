@@ -15,8 +15,8 @@
 
 namespace {
 
-constexpr int kWarmups =
-    3;  // before capture: modules loaded, attributes set, nothing left to happen for the first time
+// Steps before the capture: modules loaded, attributes set, nothing left to happen for the first time.
+constexpr int kWarmups = 3;
 
 struct StateView {
   int *token, *position, *kv_len, *text;
@@ -220,7 +220,7 @@ void Decoder::enqueue_step() {
   }
 }
 
-// The same layer in five kernels and the attention's two; each GEMV has its weights on the way before it waits for x.
+// The same layer in five kernels, six with QK-norm; each GEMV has its weights on the way before it waits for x.
 void Decoder::fused_layer(int layer) {
   const LayerWeights& w = weights_.layer(layer);
   const ModelConfig& c = config();

@@ -28,7 +28,8 @@ struct DecoderOptions {
 
 class Decoder {
  public:
-  // Allocates everything it will ever need, for texts of up to `capacity` tokens; warms up; captures the graph.
+  // Allocates every buffer it will ever need, for texts of up to `capacity` tokens; warms up; captures the step's graph.
+  // The graphs of prefill are captured on the first prompt of each padded length.
   Decoder(const Weights& weights, int capacity, const DecoderOptions& options);
 
   // Forgets the text so far and reads `prompt`; afterwards the logits of its last position and the greedy choice are
