@@ -11,29 +11,26 @@
 struct TileChoice {
   const char* name;
   GemmLauncher launcher;
-  int rows, cols;     // of C, that a block computes
-  int blocks_per_sm;  // that a multiprocessor needs to be busy
-  double fma_share;   // FMAs among the issue slots of the main loop: instructions, and one more for each bank conflict
+  int rows, cols;  // of C, that a block computes
+  double alone,
+      filled;  // FLOP/s, as a share of the peak of the multiprocessors at work, where a multiprocessor has one
+               // block, and where it always has as many as it can hold
 };
 
-// fma_share is counted in the compiled loops (nvcc 13.0, sm_90a, 16-byte path; cuobjdump -sass). What it has to predict is
-// the order of the rows in results/ that carry a tile's name: 8192×8192×8192, where every tile fills the card, for the
-// shares; 2048×2048×2048, 1024×1024×1024, 127×4096×4096 and 512×512×512 for the five choices.
+// Measured on an H200; the rows of results/h200.json that carry a tile's name are the measurement. `filled` is that of
+// 8192×8192×8192, `alone` that of 2048×2048×2048, 1024×1024×1024, 127×4096×4096 and 512×512×512, in the order of the tiles.
 inline const TileChoice kTiles[] = {
-    {"128×256×8", gemm_warp_tile<Tile128x256>, 128, 256, 1, 0.85},
-    {"128×128×16", gemm_warp_tile<Tile128x128>, 128, 128, 2, 0.85},
-    {"64×64×32, K over 4", gemm_warp_tile<Tile64x64>, 64, 64, 2, 0.75},
-    {"64×64×32, K over 8", gemm_warp_tile<Tile64x64Alone>, 64, 64, 1, 0.70},
-    {"32×64×64, K over 8", gemm_warp_tile<Tile32x64>, 32, 64, 1, 0.70},
+    {"128×256×16", gemm_warp_tile<Tile128x256>, 128, 256, 0.74, 0.75},
+    {"128×128×16", gemm_warp_tile<Tile128x128>, 128, 128, 0.41, 0.72},
+    {"64×64×32, K over 4", gemm_warp_tile<Tile64x64>, 64, 64, 0.56, 0.70},
+    {"32×64×64, K over 8", gemm_warp_tile<Tile32x64>, 32, 64, 0.45, 0.45},
 };
 
-// The time a tile needs for C on a card, in clocks per k and FMA lane: whole waves of blocks, full or not, of the
-// elements that a multiprocessor computes meanwhile.
-inline double predicted_time(const TileChoice& tile, double M, double N, int multiprocessors) {
-  const auto whole = [](double x) { return double(int64_t(x) + (double(int64_t(x)) < x)); };
-  const double blocks = whole(M / tile.rows) * whole(N / tile.cols);
-  return whole(blocks / (multiprocessors * tile.blocks_per_sm)) * tile.blocks_per_sm * tile.rows * tile.cols /
-         tile.fma_share;
+// The time a tile needs for C on a card, in clocks per k and FMA lane: the busiest multiprocessor's blocks.
+inline double predicted_time(const TileChoice& tile, int64_t M, int64_t N, int multiprocessors) {
+  const int64_t blocks = ceil_div(M, int64_t(tile.rows)) * ceil_div(N, int64_t(tile.cols));
+  const int64_t each = ceil_div(blocks, int64_t(multiprocessors));
+  return double(each * tile.rows * tile.cols) / (each == 1 ? tile.alone : tile.filled);
 }
 
 inline const TileChoice& best_tile(const Gemm& p, int multiprocessors) {

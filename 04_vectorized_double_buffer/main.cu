@@ -24,10 +24,8 @@ int main(int argc, char** argv) {
   step.rung("04 + cp.async double buffer", gemm_double_buffer, copy_path);
   step.rung("04 + warp tiles", gemm_warp_tile<Tile128x256, false>, copy_path);
   step.rung("04 + register banks", gemm_warp_tile<Tile128x256>, copy_path);
+  for (size_t i = 1; i < std::size(kTiles); ++i)  // the first is the rung above
+    step.rung(std::string("04 tile ") + kTiles[i].name, kTiles[i].launcher, copy_path);
   step.rung("04 tuned: best tile for the shape", gemm_best, best_path);
-  step.rung("candidate 128×256×16", gemm_warp_tile<Tile128x256Deep>);
-  step.rung("candidate 128×128×16", gemm_warp_tile<Tile128x128>);
-  step.rung("candidate 64×64×32, K over 4", gemm_warp_tile<Tile64x64>);
-  step.rung("candidate 64×64×32, K over 8", gemm_warp_tile<Tile64x64Alone>);
   return run_step(step, argc, argv);
 }

@@ -146,9 +146,7 @@ void gemm_warp_tile(Stream& stream, const Gemm& p) {
   });
 }
 
-using Tile128x256 = WarpTiles<128, 256, 8, 16, 8, 1, 1>;
-using Tile128x256Deep = WarpTiles<128, 256, 16, 16, 8, 1, 1>;
+using Tile128x256 = WarpTiles<128, 256, 16, 16, 8, 1, 1>;
 using Tile128x128 = WarpTiles<128, 128, 16, 16, 8, 1, 2>;
 using Tile64x64 = WarpTiles<64, 64, 32, 16, 8, 4, 2>;
-using Tile64x64Alone = WarpTiles<64, 64, 32, 16, 8, 8, 1>;
 using Tile32x64 = WarpTiles<32, 64, 64, 8, 8, 8, 1>;

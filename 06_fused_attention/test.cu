@@ -26,11 +26,12 @@ void unfused(Stream& stream, const Attention<float>& p) {
 
 const Kernel<float> kFloatKernels[] = {
     {"unfused", kFloatThroughout, 0, unfused},
-    {"fused fp32, large", kFloatThroughout, 0, attention_simt_large},
-    {"fused fp32, small", kFloatThroughout, 0, attention_simt_small},
+    {"fused fp32, large", kFloatThroughout, 0, attention_simt_large<float>},
+    {"fused fp32, small", kFloatThroughout, 0, attention_simt_small<float>},
 };
 const Kernel<bfloat16> kBfloat16Kernels[] = {
     {"fused on CUDA cores, bf16", kOutputBfloat16, 0, attention_fused_fp32<bfloat16>},
+    {"fused on CUDA cores, bf16, small", kOutputBfloat16, 0, attention_simt_small<bfloat16>},
     {"mma 64, 16 rows a warp", kWeightsAndOutputBfloat16, 64, attention_mma<64, 1>},
     {"mma 64, 32 rows a warp", kWeightsAndOutputBfloat16, 64, attention_mma<64, 2>},
     {"mma 128, 16 rows a warp", kWeightsAndOutputBfloat16, 128, attention_mma<128, 1>},
@@ -39,7 +40,7 @@ const Kernel<bfloat16> kBfloat16Kernels[] = {
 };
 
 bool runs_here(const Kernel<float>& kernel, int head_dim) {
-  return kernel.run != attention_simt_large || attention_simt_large_fits(head_dim);
+  return kernel.run != attention_simt_large<float> || attention_simt_large_fits(head_dim);
 }
 bool runs_here(const Kernel<bfloat16>& kernel, int head_dim) {
   if (kernel.head_dim != 0 && kernel.head_dim != head_dim) return false;

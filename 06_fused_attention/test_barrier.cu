@@ -8,12 +8,12 @@ namespace barrier_test {  // a named one: messages show a kernel by its symbol
 template <bool BARRIER>
 __global__ void row_sums(const float* in, float* out) {
   float* const tile = dynamic_shared<float>();
-  copy_tile<64, 64, 64, PaddedRows<float, 64>>(tile, in, 0, 64, 0, 64);
+  copy_tile<64, 64, 64, PackedRows<float, 64>>(tile, in, 0, 64, 0, 64);
   cp_async_commit();
   cp_async_wait<0>();  // this thread's own copies have arrived; those of the others need the barrier
   if (BARRIER) __syncthreads();
   float sum = 0.f;
-  for (int d = 0; d < 64; ++d) sum += tile[PaddedRows<float, 64>::at(threadIdx.x, d / 4) + d % 4];
+  for (int d = 0; d < 64; ++d) sum += tile[threadIdx.x * 64 + d];
   out[threadIdx.x] = sum;
 }
 
@@ -22,7 +22,7 @@ std::vector<float> run(void (*kernel)(const float*, float*)) {
   for (size_t i = 0; i < in.size(); ++i) in[i] = float(i / 64 + 1);
   DeviceBuffer<float> device_in(in), out(64);
   Stream stream;
-  launch(kernel, dim3(1), dim3(64), on(stream).smem(64 * 68 * sizeof(float)), device_in.data(), out.data());
+  launch(kernel, dim3(1), dim3(64), on(stream).smem(64 * 64 * sizeof(float)), device_in.data(), out.data());
   stream.synchronize();
   return out.to_host();
 }

@@ -2,14 +2,6 @@
 #pragma once
 #include "common/launch.hpp"
 
-// Rows of D values of type T, 16 bytes apart from each other: the chunks in one column of 8 rows lie in 8 different
-// groups of banks.
-template <class T, int D>
-struct PaddedRows {
-  static constexpr int kChunk = 16 / sizeof(T), kPitch = D + kChunk, kPeriod = 1;
-  static __device__ __forceinline__ int at(int row, int chunk) { return row * kPitch + chunk * kChunk; }
-};
-
 // Rows one after another; for tiles that are read row by row.
 template <class T, int D>
 struct PackedRows {
