@@ -53,20 +53,24 @@ __device__ __forceinline__ void add_product(float (&sum)[M][N], const float* lef
   float a[2][M], b[2][N];
   Share<M, 4>::read(a[0], left, y);
   Share<N, 8>::read(b[0], right, x);
-#pragma unroll 2  // more would let the sums wander between registers, into banks that conflict
-  for (int k = 0; k < STEPS; ++k) {
-    if (k + 1 < STEPS) {
-      Share<M, 4>::read(a[(k + 1) % 2], left + (k + 1) * left_pitch, y);
-      Share<N, 8>::read(b[(k + 1) % 2], right + (k + 1) * right_pitch, x);
-    }
+#pragma unroll 1  // more would let the sums wander between registers, into banks that conflict
+  for (int k0 = 0; k0 < STEPS; k0 += 2)
 #pragma unroll
-    for (int j = 0; j < N; ++j)
-#pragma unroll
-      for (int step = 0; step < M; ++step) {
-        const int i = j % 2 ? M - 1 - step : step;
-        sum[i][j] += a[k % 2][i] * b[k % 2][j];
+    for (int k = 0; k < 2; ++k) {
+      left += left_pitch;
+      right += right_pitch;
+      if (k == 0 || k0 + 2 < STEPS) {
+        Share<M, 4>::read(a[1 - k], left, y);
+        Share<N, 8>::read(b[1 - k], right, x);
       }
-  }
+#pragma unroll
+      for (int j = 0; j < N; ++j)
+#pragma unroll
+        for (int step = 0; step < M; ++step) {
+          const int i = j % 2 ? M - 1 - step : step;
+          sum[i][j] += a[k][i] * b[k][j];
+        }
+    }
 }
 // [/product]
 

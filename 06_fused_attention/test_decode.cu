@@ -191,11 +191,11 @@ __global__ void longer_kernel(int* kv_len) { ++*kv_len; }
 }  // namespace
 
 TEST_CASE("06 decode: keys ahead of the wait, step after step, equal plain launches bit for bit") {
-  const int capacity = device().gpu ? 1300 : 160, first = device().gpu ? 0 : 118, D = 128;
+  const int capacity = large_tests() ? 1300 : 160, first = large_tests() ? 0 : 118, D = 128;
   Decode d(8, 2, capacity, D, 290);
   const auto all_k = d.cache.k.to_host(), all_v = d.cache.v.to_host();
   DeviceBuffer<bfloat16> q(d.cache.q.to_host()), new_k(all_k), new_v(all_v);
-  DecodeScratch scratch(8, 2, D, capacity, device().gpu ? 0 : 2);
+  DecodeScratch scratch(8, 2, D, capacity, large_tests() ? 0 : 2);
   Stream stream;
   // The cache begins with its first rows only; every step appends one.
   const auto outputs = [&](bool ahead) {
