@@ -199,14 +199,14 @@ def counters_table(which: str, counters: list[dict]) -> str:
     return "\n".join(texts) or NO_COUNTERS
 
 
-def filled(text: str, folder: Path, in_root: bool = False) -> tuple[str, list[str]]:
+def filled(text: str, folder: Path, up: str = "../") -> tuple[str, list[str]]:
     """The text with all its markers filled, and what is wrong with it."""
     results, counters = load(folder), load(folder, "counters")
     bench = Bench(results)
     writers = {"results": lambda words: "\n" + results_table(words, results),
                "counters": lambda words: "\n" + counters_table(words, counters),
                "code": lambda words: "\n" + code(words),
-               "plot": lambda words: "\n" + plot(words, "" if in_root else "../"),
+               "plot": lambda words: "\n" + plot(words, up),
                "value": bench.value}
     wrong, out, at, begin = [], [], 0, None
     for marker in MARKER.finditer(text):
@@ -243,7 +243,7 @@ def main() -> int:
     status = 0
     for readme in readmes():
         old = readme.read_text()
-        new, wrong = filled(old, options.results, readme.parent == ROOT)
+        new, wrong = filled(old, options.results, "../" * (len(readme.relative_to(ROOT).parts) - 1))
         for line in wrong:
             print(f"{readme.relative_to(ROOT)}: {line}")
         if new != old and options.check:
