@@ -58,9 +58,11 @@ def gemm_sizes(shade: str, result: dict):
     for i, name in enumerate([*rungs, *peers]):
         points = sorted(lines[name].items())
         look = {"color": SHADES[shade]["ink"], "linestyle": "--", "linewidth": 1.6} if name in peers else {
-            "color": plt.cm.turbo(0.05 + 0.9 * i / max(1, len(rungs) - 1)), "marker": marks[i % len(marks)], "markersize": 4, "linewidth": 1}
+            "color": plt.cm.turbo(0.05 + 0.9 * i / max(1, len(rungs) - 1)), "marker": marks[i % len(marks)],
+            "markersize": 4, "linewidth": 1}
         axis.plot(*zip(*points), label=name, **look)
-    ceiling = max(r["gflops"] / r["of_peak"] for r in own_rungs(result["rows"]) if r["step"] <= "04" and not r["memory_bound"]) / 1e3
+    gemms = [r for r in own_rungs(result["rows"]) if r["step"] <= "04" and not r["memory_bound"]]
+    ceiling = max(r["gflops"] / r["of_peak"] for r in gemms) / 1e3
     axis.axhline(ceiling, color=SHADES[shade]["faint"], linewidth=1)
     axis.text(axis.get_xlim()[0], ceiling, " fp32 peak", va="bottom", fontsize=7)
     axis.set_xscale("log", base=2)

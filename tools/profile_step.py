@@ -185,7 +185,7 @@ def profile(step: str, options: argparse.Namespace) -> int:
         return instead(step, f"No CUDA program for step {step}: {why}.")
     ncu = find_ncu()
     if not ncu:
-        return instead(step, "Nsight Compute (ncu) was not found: it comes with the CUDA Toolkit (package nsight-compute-<version>).")
+        return instead(step, "Nsight Compute (ncu) was not found; it comes with the CUDA Toolkit (nsight-compute-<version>).")
     subprocess.run(["tools/build.sh", "build", f"step{step}"], cwd=ROOT, check=True)
     program = f"build/bin/step{step}"
     try:

@@ -41,10 +41,11 @@ def merge(files: list[Path], commit_name: str, command: str) -> dict:
 
 
 def load(folder: Path, kind: str = "") -> list[dict]:
-    """All results files of a kind, the reference card's first."""
+    """All results files of a kind, the reference card's first; other JSON files are passed over."""
     files = sorted(folder.glob("*.json"), key=lambda file: (not file.stem.startswith(REFERENCE_CARD), file.name))
     results = [json.loads(file.read_text()) for file in files]
-    return [r for r in results if isinstance(r, dict) and "rows" in r and r.get("kind", "") == kind]
+    return [r for r in results if isinstance(r, dict) and r.get("kind", "") == kind
+            and {"rows", "machine", "commit"} <= r.keys() and all("rung" in row for row in r["rows"])]
 
 
 def rate(row: dict) -> tuple[float, str]:

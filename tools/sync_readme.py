@@ -2,7 +2,9 @@
 """Writes into the READMEs what must not be typed: code, tables, figures and plots. Each stands between two markers.
 
     <!-- results:NN -->…<!-- /results:NN -->   the table of step NN from results/; `best`: the fastest rung of every step
+    <!-- results:NN; TEXT -->…<!-- /results -->  its rows whose shape or rung is TEXT
     <!-- counters:NN -->…<!-- /counters:NN --> what Nsight Compute counted for the rungs of step NN
+    <!-- loops:NN; REGEX -->…<!-- /loops -->     the instructions of the main loops of step NN whose kernel matches
     <!-- code:PATH#NAME -->…<!-- /code -->     the lines between // [NAME] and // [/NAME] of a compiled file
     <!-- plot:NAME TEXT -->…<!-- /plot -->     results/plots/NAME.light.svg and .dark.svg; TEXT says what one sees
     <!-- value:STEP; RUNG; SHAPE; FIELD -->…<!-- /value -->   one figure with its unit; FIELDS below
@@ -23,13 +25,11 @@ import sys
 import textwrap
 from pathlib import Path
 
-from results import NUMBERS, ROOT, load, percent, rate, table_cells, times
+from readme_tables import Wrong, counters_table, loops_table, results_table
+from results import ROOT, load, percent, times
 
-MARKER = re.compile(r"<!-- (/?)(results|counters|code|plot|value|holds)\b:?(.*?)-->", re.S)
+MARKER = re.compile(r"<!-- (/?)(results|counters|loops|code|plot|value|holds)\b:?(.*?)-->", re.S)
 NOT_MEASURED = "(not measured)"
-NO_TABLE = "Not measured yet: `make gpu-check` on a machine with a GPU fills this table.\n"
-NO_COUNTERS = "Not counted yet: `make counters` on a machine with a GPU and free counters fills this table.\n"
-HEADER = ["rung", "shape", "ms", "rate", "vs before", "vs peer", "of peak"]
 ANCHOR = re.compile(r"^\s*// \[(/?)([^\]]+)\]\s*$")
 
 FIELDS = {  # name: text of a row
@@ -47,10 +47,6 @@ FIELDS = {  # name: text of a row
     "of tolerance": lambda row: percent(row["of_tolerance"]),
     "note": lambda row: row["note"],
 }
-
-
-class Wrong(Exception):
-    """What a marker asks for does not exist, or is not true."""
 
 
 class Bench:
@@ -126,85 +122,13 @@ def plot(words: str, up: str) -> str:
             f'  <img alt="{text}" src="{up}{light}">\n</picture>\n')
 
 
-def best_rows(rows: list[dict]) -> list[dict]:
-    best = []
-    for number in NUMBERS:
-        timed = [r for r in rows if r["step"] == number and "ms" in r and r["checked"]
-                 and r["rung"] not in (r.get("peer"), r.get("baseline"))]
-        if timed:
-            shape = timed[0]["shape"]  # a step lists its main shape first
-            best.append(max((r for r in timed if r["shape"] == shape), key=lambda r: rate(r)[0]))
-    return best
-
-
-def markdown(header: list[str], lines: list[list[str]], first_number: str) -> str:
-    rule = [" ---: " if i >= header.index(first_number) else " --- " for i in range(len(header))]
-    return "\n".join(["| " + " | ".join(header) + " |", "|" + "|".join(rule) + "|",
-                      *("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |" for cells in lines)])
-
-
-def heading(result: dict) -> str:
-    machine = result["machine"]
-    return (f"{machine['name']} · driver {machine['driver']} · CUDA {machine['cuda']} · commit {result['commit']} · "
-            f"`{result['command']}`\n\n")
-
-
-def results_table(which: str, results: list[dict]) -> str:
-    if which != "best" and which not in NUMBERS:
-        raise Wrong(f"results:{which}: neither a step nor best")
-    texts = []
-    for result in results:
-        rows = best_rows(result["rows"]) if which == "best" else [r for r in result["rows"] if r["step"] == which]
-        if not rows:
-            continue
-        header = ["step", *HEADER] if which == "best" else list(HEADER)
-        if which == "09":
-            header[3:] = ["rate", "launches per token", "", "of floor"]
-        lines = []
-        for row in rows:
-            cells = table_cells(row)
-            if which == "09":
-                cells[4] = str(row.get("launches", "") or "")
-            lines.append([row["step"], *cells] if which == "best" else cells)
-        if which == "09":  # its rows have no peer
-            header, lines = header[:5] + header[6:], [cells[:5] + cells[6:] for cells in lines]
-        texts.append(f"{heading(result)}{markdown(header, lines, 'ms')}\n")
-    return "\n".join(texts) or NO_TABLE
-
-
-COUNTED = {  # column: key of a row of a counters file, format
-    "time µs": ("time_us", "{:,.1f}"),
-    "SM %": ("sm", "{:.0f}"),
-    "L1 %": ("l1", "{:.0f}"),
-    "DRAM %": ("dram", "{:.0f}"),
-    "warps %": ("warps", "{:.0f}"),
-    "registers": ("registers", "{:.0f}"),
-    "sectors/load": ("sectors_per_load", "{:.2f}"),
-    "sectors/store": ("sectors_per_store", "{:.2f}"),
-    "wavefronts/load": ("wavefronts_per_load", "{:.2f}"),
-    "wavefronts/store": ("wavefronts_per_store", "{:.2f}"),
-}
-
-
-def counters_table(which: str, counters: list[dict]) -> str:
-    if which not in NUMBERS:
-        raise Wrong(f"counters:{which}: not a step")
-    texts = []
-    for result in counters:
-        rows = [r for r in result["rows"] if r["step"] == which]
-        if rows:
-            lines = [[row["rung"], row["shape"], *(form.format(row[key]) if row.get(key) is not None else "–"
-                                                   for key, form in COUNTED.values())] for row in rows]
-            texts.append(f"{heading(result)}{markdown(['rung', 'shape', *COUNTED], lines, 'time µs')}\n")
-    return "\n".join(texts) or NO_COUNTERS
-
-
 def filled(text: str, folder: Path, up: str = "../") -> tuple[str, list[str]]:
     """The text with all its markers filled, and what is wrong with it."""
     results, counters = load(folder), load(folder, "counters")
     bench = Bench(results)
     writers = {"results": lambda words: "\n" + results_table(words, results),
                "counters": lambda words: "\n" + counters_table(words, counters),
+               "loops": lambda words: "\n" + loops_table(words, folder),
                "code": lambda words: "\n" + code(words),
                "plot": lambda words: "\n" + plot(words, up),
                "value": bench.value}

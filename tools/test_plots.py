@@ -29,7 +29,8 @@ class Rows(unittest.TestCase):
 class Drawing(unittest.TestCase):
     def test_every_picture_that_needs_no_run(self):
         for shade in pictures.SHADES:
-            for figure in (pictures.banks(shade, pictures.STORES, False, 8, "lanes"), pictures.quarters(shade), pictures.time_line(shade)):
+            for figure in (pictures.banks(shade, pictures.STORES, False, 8, "lanes"), pictures.quarters(shade),
+                           pictures.time_line(shade)):
                 self.assertTrue(figure.axes)
                 pictures.plt.close(figure)
 

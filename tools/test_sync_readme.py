@@ -105,8 +105,23 @@ class Filled(unittest.TestCase):
         self.assertIn("WRONG, so no time", text)
         text, _ = self.fill("<!-- counters:03 --><!-- /counters:03 -->")
         self.assertIn("| plain | 64×64×64 | 2,000.0 | – | – | – | – | – | 4.00 | – | – | – |", text)
+        text, wrong = self.fill("<!-- results:03; plain --><!-- /results -->")
+        self.assertEqual((wrong, text.count("| plain |"), text.count("rows of 132")), ([], 1, 0))
+        self.assertTrue(self.fill("<!-- results:03; no such rung --><!-- /results -->")[1])
         for words in ("results:99", "counters:99"):
             self.assertTrue(self.fill(f"<!-- {words} --><!-- /{words} -->")[1])
+
+    def test_loops(self):
+        self.assertIn("make loops", self.fill("<!-- loops:03 --><!-- /loops -->")[0])
+        row = {"step": "03", "kernel": "f<true>", "instructions": 744, "fma": 512, "fma_share": 0.688, "shared_loads": 128,
+               "wide": 0, "bank_conflicts": 282, "registers": 94}
+        (self.folder / "loops.json").write_text(json.dumps(
+            {"kind": "loops", "compiler": "nvcc 13.0", "arch": "sm_90", "commit": "abc", "rows": [row, {**row, "kernel": "g"}]}))
+        text, wrong = self.fill("<!-- loops:03; ^f --><!-- /loops -->")
+        self.assertEqual(wrong, [])
+        self.assertIn("| `f<true>` | 744 | 512 | 0.69 | 128 | 0 | 282 | 94 |", text)
+        self.assertNotIn("`g`", text)
+        self.assertTrue(self.fill("<!-- loops:03; h --><!-- /loops -->")[1])
 
     def test_plot_needs_both_shades(self):
         marker = "<!-- plot:roof The roofline. --><!-- /plot -->"
