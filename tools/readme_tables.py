@@ -102,8 +102,12 @@ def loops_table(words: str, folder: Path) -> str:
     rows = [r for r in loops["rows"] if r["step"] == which and re.search(only, r["kernel"])]
     if not rows:
         raise Wrong(f"loops:{words}: no such kernel in results/loops.json")
-    header = ["kernel", "instructions", "FMA", "share", "shared loads", "of 16 bytes", "bank conflicts", "registers"]
-    keys = ["instructions", "fma", "fma_share", "shared_loads", "wide", "bank_conflicts", "registers"]
-    lines = [[f"`{r['kernel']}`", *(f"{r[key]:.2f}" if key == "fma_share" else str(r[key]) for key in keys)] for r in rows]
+    columns = {"instructions": "instructions", "FMA": "fma", "share": "fma_share", "shared loads": "shared_loads",
+               "of 16 bytes": "wide", "register conflicts": "bank_conflicts", "registers": "registers"}
+    if which < "04":  # the step that speaks of them
+        del columns["register conflicts"]
+    columns = {name: key for name, key in columns.items() if any(r[key] for r in rows)}
+    lines = [[f"`{r['kernel']}`", *(f"{r[key]:.2f}" if key == "fma_share" else str(r[key]) for key in columns.values())]
+             for r in rows]
     return (f"{loops['compiler']} · {loops['arch']} · commit {loops['commit']} · `make loops`\n\n"
-            f"{markdown(header, lines, 'instructions')}\n")
+            f"{markdown(['kernel', *columns], lines, 'instructions')}\n")

@@ -22,7 +22,6 @@ and a claim that the results contradict are named, and the exit status is 1.
 import argparse
 import re
 import sys
-import textwrap
 from pathlib import Path
 
 from readme_tables import Wrong, counters_table, loops_table, results_table
@@ -108,7 +107,9 @@ def code(where: str) -> str:
             lines.append(line)
     if found != 2 or not lines:
         raise Wrong(f"code:{where}: {path} has no region between // [{name}] and // [/{name}]")
-    return f"```cpp\n{textwrap.dedent(chr(10).join(lines)).strip(chr(10))}\n```\n"
+    indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip() and not line.startswith("#"))
+    text = "\n".join(line if line.startswith("#") else line[indent:] for line in lines)
+    return f"```cpp\n{text.strip(chr(10))}\n```\n"
 
 
 def plot(words: str, up: str) -> str:

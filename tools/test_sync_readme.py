@@ -30,7 +30,7 @@ class Filled(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         (self.folder / "kernel.cuh").write_text(
-            "// [outer]\nvoid f() {\n  // [inner]\n  g();\n\n    h();\n  // [/inner]\n}\n// [/outer]\n// [open]\n")
+            "// [outer]\nvoid f() {\n  // [inner]\n#pragma unroll\n  g();\n\n    h();\n  // [/inner]\n}\n// [/outer]\n// [open]\n")
 
     def measured(self):
         (self.folder / "h200.json").write_text(json.dumps(RESULT))
@@ -47,9 +47,9 @@ class Filled(unittest.TestCase):
     def test_code_is_cut_at_its_anchors_dedented_and_without_inner_anchors(self):
         text, wrong = self.fill("<!-- code:kernel.cuh#inner -->\nold\n<!-- /code -->\nend")
         self.assertEqual(wrong, [])
-        self.assertEqual(text, "<!-- code:kernel.cuh#inner -->\n```cpp\ng();\n\n  h();\n```\n<!-- /code -->\nend")
+        self.assertEqual(text, "<!-- code:kernel.cuh#inner -->\n```cpp\n#pragma unroll\ng();\n\n  h();\n```\n<!-- /code -->\nend")
         text, _ = self.fill("<!-- code:kernel.cuh#outer -->\n<!-- /code -->")
-        self.assertIn("void f() {\n  g();\n", text)
+        self.assertIn("void f() {\n#pragma unroll\n  g();\n", text)
         self.assertNotIn("[inner]", text)
 
     def test_filling_twice_changes_nothing(self):
@@ -119,7 +119,7 @@ class Filled(unittest.TestCase):
             {"kind": "loops", "compiler": "nvcc 13.0", "arch": "sm_90", "commit": "abc", "rows": [row, {**row, "kernel": "g"}]}))
         text, wrong = self.fill("<!-- loops:03; ^f --><!-- /loops -->")
         self.assertEqual(wrong, [])
-        self.assertIn("| `f<true>` | 744 | 512 | 0.69 | 128 | 0 | 282 | 94 |", text)
+        self.assertIn("| `f<true>` | 744 | 512 | 0.69 | 128 | 94 |", text)  # a column of zeros says nothing
         self.assertNotIn("`g`", text)
         self.assertTrue(self.fill("<!-- loops:03; h --><!-- /loops -->")[1])
 
