@@ -115,7 +115,7 @@ def main() -> int:
         counted = count(sass)
         names = "\n".join(row["kernel"] for row in counted)
         readable = subprocess.run(["c++filt"], input=names, capture_output=True, text=True, check=True).stdout
-        for row, name in zip(counted, readable.splitlines()):
+        for row, name in reversed(list(zip(counted, readable.splitlines()))):  # the last kernel of a file comes first
             if (name := short(name)) not in seen:  # a step's main.cu has the baseline's kernels too
                 seen.add(name)
                 rows.append({"step": step, **row, "kernel": name})

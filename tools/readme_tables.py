@@ -99,7 +99,7 @@ def loops_table(words: str, folder: Path) -> str:
     if not file.exists():
         return NO_LOOPS
     loops = json.loads(file.read_text())
-    rows = [r for r in loops["rows"] if r["step"] == which and re.search(only, r["kernel"])]
+    rows = sorted((r for r in loops["rows"] if r["step"] == which and re.search(only, r["kernel"])), key=lambda r: r["fma_share"])
     if not rows:
         raise Wrong(f"loops:{words}: no such kernel in results/loops.json")
     columns = {"instructions": "instructions", "FMA": "fma", "share": "fma_share", "shared loads": "shared_loads",

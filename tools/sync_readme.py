@@ -140,6 +140,8 @@ def filled(text: str, folder: Path, up: str = "../") -> tuple[str, list[str]]:
             return text, [*wrong, f"{begin[0]} has no end before {marker[0]}"]
         if closing and not begin:
             return text, [*wrong, f"{marker[0]} has no beginning"]
+        if kind == "value" and not closing and text[:marker.start()].endswith("\n"):
+            wrong.append(f"{marker[0]} begins a line, which Markdown would take for HTML")
         try:
             if kind == "holds":
                 bench.must_hold(words)

@@ -86,6 +86,9 @@ class Filled(unittest.TestCase):
             shown, wrong = self.value(words)
             self.assertEqual((shown, len(wrong)), ("old", 1), words)
 
+    def test_a_value_must_not_begin_a_line(self):
+        self.assertTrue(self.fill(f"a\n<!-- value:03; plain; {SHAPE}; ms --><!-- /value -->")[1])
+
     def test_nothing_measured(self):
         self.assertEqual(self.value(f"03; plain; {SHAPE}; ms"), (sync_readme.NOT_MEASURED, []))
         self.assertTrue(self.value(f"03; plain; {SHAPE}; speed")[1])  # an unknown field is named all the same
