@@ -88,8 +88,8 @@ def counters_table(which: str, counters: list[dict]) -> str:
         rows = [r for r in result["rows"] if r["step"] == which]
         if rows:
             lines = [[row["rung"], row["shape"], *(form.format(row[key]) if row.get(key) is not None else "–"
-                                                   for key, form in COUNTED.values())] for row in rows]
-            texts.append(f"{heading(result)}{markdown(['rung', 'shape', *COUNTED], lines, 'time µs')}\n")
+                                                   for key, form in COUNTED.values()), row.get("verdict", "–")] for row in rows]
+            texts.append(f"{heading(result)}{markdown(['rung', 'shape', *COUNTED, 'bound'], lines, 'time µs')}\n")
     return "\n".join(texts) or NO_COUNTERS
 
 

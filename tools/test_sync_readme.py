@@ -18,7 +18,8 @@ ROWS = [
 ]
 RESULT = {"machine": {"name": "Card", "driver": "1", "cuda": "2"}, "commit": "abc", "command": "run", "rows": ROWS}
 COUNTERS = {**RESULT, "kind": "counters",
-            "rows": [{"step": "03", "rung": "plain", "shape": SHAPE, "time_us": 2000.0, "sectors_per_load": 4.0}]}
+            "rows": [{"step": "03", "rung": "plain", "shape": SHAPE, "time_us": 2000.0, "sectors_per_load": 4.0,
+                      "verdict": "latency-bound"}]}
 
 
 class Filled(unittest.TestCase):
@@ -107,7 +108,7 @@ class Filled(unittest.TestCase):
         self.assertIn("| +4: rows of 132 | 64×64×64 | 1.6 | 1,876 GFLOPS | 1.25× | 62.5% | 30.0% |", text)
         self.assertIn("WRONG, so no time", text)
         text, _ = self.fill("<!-- counters:03 --><!-- /counters:03 -->")
-        self.assertIn("| plain | 64×64×64 | 2,000.0 | – | – | – | – | – | 4.00 | – | – | – |", text)
+        self.assertIn("| plain | 64×64×64 | 2,000.0 | – | – | – | – | – | 4.00 | – | – | – | latency-bound |", text)
         text, wrong = self.fill("<!-- results:03; plain --><!-- /results -->")
         self.assertEqual((wrong, text.count("| plain |"), text.count("rows of 132")), ([], 1, 0))
         self.assertTrue(self.fill("<!-- results:03; no such rung --><!-- /results -->")[1])
