@@ -12,7 +12,7 @@ Exit status: 0; 1 a drawing is over 100 kB; 77 matplotlib is not installed.
 import sys
 
 from pictures import COLOURS, COLUMNS, SHADES, STORES, banks, matplotlib, quarters, style, time_line
-from results import ROOT, load
+from results import ROOT, load, main_shape
 
 if matplotlib:
     import matplotlib.pyplot as plt
@@ -81,10 +81,8 @@ def roofline(shade: str, result: dict):
     style(shade)
     figure, axis = plt.subplots(figsize=(8, 4.8))
     rows = result["rows"]
-    main = {}
-    for r in rows:
-        main.setdefault((r["step"], r["rung"]), r["shape"])  # a rung's first shape
-    mine = [r for r in rows if "ms" in r and r.get("gflops") and r.get("gbps") and r["shape"] == main[r["step"], r["rung"]]]
+    timed = [r for r in rows if "ms" in r and r.get("gflops") and r.get("gbps")]
+    mine = [r for r in timed if r["shape"] == main_shape([t for t in timed if t["rung"] == r["rung"]], r["step"])]
     flops = {kind: max((r["gflops"] / r["of_peak"] for r in mine
                         if not r["memory_bound"] and r["of_peak"] and r["dtype"] == kind), default=0) for kind in ("fp32", "bf16")}
     copy = max((r["gbps"] / r["of_peak"] for r in rows if r.get("memory_bound") and r.get("of_peak")), default=0)

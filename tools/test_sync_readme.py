@@ -112,6 +112,8 @@ class Filled(unittest.TestCase):
         text, wrong = self.fill("<!-- results:03; plain --><!-- /results -->")
         self.assertEqual((wrong, text.count("| plain |"), text.count("rows of 132")), ([], 1, 0))
         self.assertTrue(self.fill("<!-- results:03; no such rung --><!-- /results -->")[1])
+        text, _ = self.fill("<!-- results:best --><!-- /results -->")  # not the baseline, not the wrong one
+        self.assertEqual((text.count("| 03 |"), text.count("rows of 132")), (1, 1))
         for words in ("results:99", "counters:99"):
             self.assertTrue(self.fill(f"<!-- {words} --><!-- /{words} -->")[1])
 
