@@ -12,7 +12,7 @@ Exit status: 0; 1 a drawing is over 100 kB; 77 matplotlib is not installed.
 import sys
 
 from pictures import COLOURS, COLUMNS, SHADES, STORES, banks, matplotlib, quarters, style, time_line
-from results import ROOT, load, main_shape
+from results import CANDIDATE, ROOT, load, main_shape
 
 if matplotlib:
     import matplotlib.pyplot as plt
@@ -33,7 +33,7 @@ def save(figure, name: str, shade: str) -> int:
 
 def own_rungs(rows: list[dict]) -> list[dict]:
     """Timed fp32 rows without repeated baselines and without rungs that are only candidates for a choice."""
-    return [r for r in rows if "ms" in r and r.get("gflops") and not r["rung"].startswith("candidate")
+    return [r for r in rows if "ms" in r and r.get("gflops") and not r["rung"].startswith(CANDIDATE)
             and (r["rung"] == r.get("peer") or r["rung"].startswith(r["step"]))]
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from results import NUMBERS, main_shape, rate, table_cells
+from results import CANDIDATE, NUMBERS, main_shape, rate, table_cells
 
 NO_TABLE = "Not measured yet: `make gpu-check` on a machine with a GPU fills this table.\n"
 NO_COUNTERS = "Not counted yet: `make counters` on a machine with a GPU and free counters fills this table.\n"
@@ -21,7 +21,7 @@ def best_rows(rows: list[dict]) -> list[dict]:
     for number in NUMBERS:
         timed = [r for r in rows if r["step"] == number and "ms" in r and r["checked"]
                  and r["rung"] not in (r.get("peer"), r.get("baseline"))
-                 and not r["rung"].startswith("candidate")]  # measured for the choice of a tile; nothing calls it
+                 and not r["rung"].startswith(CANDIDATE)]
         if timed:
             shape = main_shape(timed, number)
             best.append(max((r for r in timed if r["shape"] == shape), key=lambda r: rate(r)[0]))

@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE_CARD = "h200"  # whose figures the lessons quote, where results of several cards are there
 MAIN_SHAPES = {"01": "4096×4096×4096"}  # where it is not the first that a step lists
+CANDIDATE = "04 tile "  # rungs measured for the choice of a tile, which is a rung of its own
 NUMBERS = [f"{n:02d}" for n in range(1, 10)]
 
 

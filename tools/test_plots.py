@@ -19,7 +19,7 @@ class Requests(unittest.TestCase):
 class Rows(unittest.TestCase):
     def test_sizes_leave_out_baselines_candidates_and_other_shapes(self):
         row = {"step": "04", "gflops": 2000.0, "ms": 1.0, "peer": "cuBLAS", "shape": "64×64×64"}
-        rows = [{**row, "rung": "03 padded"}, {**row, "rung": "04 tuned"}, {**row, "rung": "candidate 64×64"},
+        rows = [{**row, "rung": "03 padded"}, {**row, "rung": "04 tuned"}, {**row, "rung": "04 tile 64×64"},
                 {**row, "rung": "04 tuned", "shape": "64×64×32"}, {**row, "rung": "cuBLAS"},
                 {**row, "rung": "cuBLAS", "gflops": 3000.0}, {"step": "04", "rung": "04 wrong", "shape": "64×64×64"}]
         self.assertEqual(plots.sizes_of(rows), {"04 tuned": {64: 2.0}, "cuBLAS": {64: 3.0}})
