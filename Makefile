@@ -6,7 +6,7 @@ LAB_TARGETS := $(NUMBERS:%=lab%)
 SANITIZE_TARGETS := $(NUMBERS:%=sanitize%)
 PROFILE_TARGETS := $(NUMBERS:%=profile%)
 ARGS ?=
-export CMAKE_ARGS GPU JOBS
+export CMAKE_ARGS GPU JOBS CHANGE
 
 help: ## this list
 	@awk -F': ## ' '/^[^\t].*: ## / { n = split($$1, word, " "); sub("%", "NN", word[n]); \
@@ -36,8 +36,26 @@ ladder: ## all steps, one table and a plot
 $(SANITIZE_TARGETS): sanitize%: ## compute-sanitizer (memcheck, racecheck, synccheck, initcheck) over a step's tests
 	@tools/sanitize.sh $*
 
-$(PROFILE_TARGETS): profile%: ## the four counters of ncu for a step's kernels, and what bounds them
+$(PROFILE_TARGETS): profile%: ## ncu's counters for each rung of a step, and what bounds it; CHANGE="…" for the journal
 	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/profile_step.py $* $(ARGS)
+
+journal: ## what every profile run found: version, rung, change, SM %, DRAM %, time
+	@python3 tools/journal.py
+
+counters: ## the counters of steps 01 to 04 into results/, for the lessons
+	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/profile_step.py 01 02 03 04 --save $(ARGS)
+
+sizes: ## the GEMMs of steps 01 to 04 from 256 to 8192 into results/, for the plots
+	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/sizes.py
+
+loops: ## count the instructions of the kernels' main loops into results/ (nvcc and cuobjdump, no GPU)
+	@python3 tools/loops.py $(ARGS)
+
+plots: ## draw results/plots/*.svg from results/*.json (needs matplotlib)
+	@python3 tools/plots.py
+
+readme: ## write code, tables, figures and plots into the lessons
+	@python3 tools/sync_readme.py
 
 gpu-check: ## build, all tests, sanitizers and benches on this GPU; writes results/
 	@python3 tools/gpu_check.py $(ARGS)
@@ -51,5 +69,5 @@ format-check: ## stop at a file that clang-format would change
 clean: ## remove the build folders
 	@rm -rf build build-*
 
-.PHONY: help run test env_check ladder gpu-check format format-check clean \
+.PHONY: help run test env_check ladder journal counters sizes loops plots readme gpu-check format format-check clean \
         $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS)

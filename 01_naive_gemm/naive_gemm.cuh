@@ -45,9 +45,11 @@ inline __global__ void gemm_coalesced_kernel(const float* A,  // [M, K]
 }
 // [/coalesced]
 
+// [launch]
 inline void gemm_coalesced(Stream& stream, const Gemm& p) {
   in_row_slabs(p, 8, [&](const Gemm& s, unsigned blocks) {
     launch(gemm_coalesced_kernel, dim3(ceil_div(s.N, 32), blocks), dim3(32, 8), on(stream), s.A, s.B, s.C, s.M, s.N,
            s.K);
   });
 }
+// [/launch]

@@ -78,6 +78,7 @@ inline __global__ void gemm_register_tile_kernel(const float* A,  // [M, K]
       Bs[k][c] = k0 + k < K && col0 + c < N ? B[size_t(k0 + k) * N + col0 + c] : 0.f;
     }
     __syncthreads();  // the tiles are whole before anyone reads them
+// [outer product]
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       float a[TM], b[TN];
@@ -86,6 +87,7 @@ inline __global__ void gemm_register_tile_kernel(const float* A,  // [M, K]
       for (int i = 0; i < TM; ++i)
         for (int j = 0; j < TN; ++j) sum[i][j] += a[i] * b[j];
     }
+    // [/outer product]
     __syncthreads();  // all have read them before they are overwritten
   }
   for (int i = 0; i < TM; ++i)

@@ -32,11 +32,13 @@ __global__ void gemm_padded_kernel(const float* A,  // [M, K]
 
   float sum[TM][TN] = {};
   for (int k0 = 0; k0 < K; k0 += BK) {
+// [store of A]
 #pragma unroll
     for (int i = 0; i < BM * BK / kThreads; ++i) {
       const int r = t / BK + i * (kThreads / BK), k = t % BK;
       As[LayoutA::at(k, r)] = row0 + r < M && k0 + k < K ? A[size_t(row0 + r) * K + k0 + k] : 0.f;
     }
+// [/store of A]
 #pragma unroll
     for (int i = 0; i < BK * BN / kThreads; ++i) {
       const int k = t / BN + i * (kThreads / BN), c = t % BN;

@@ -11,6 +11,7 @@ struct Plain {
   static __host__ __device__ constexpr int at(int row, int column) { return row * COLUMNS + column; }
 };
 
+// [layouts]
 // PAD unused floats behind each row move the next row by PAD banks.
 template <int ROWS, int COLUMNS, int PAD>
 struct Padded {
@@ -28,3 +29,4 @@ struct Swizzled {
     return row * COLUMNS + (column ^ (row * STEP & 31));
   }
 };
+// [/layouts]

@@ -42,6 +42,7 @@ struct EverySixteenth {
     for (int i = 0; i < 8; ++i) to[i] = row[p + 16 * i];
   }
 };
+// [two groups of four]
 // Two groups of four, 64 apart: eight neighbouring threads read 128 neighbouring bytes. One group of eight would put
 // them 32 bytes apart, and every 16-byte read would conflict.
 struct TwoGroupsOfFour {
@@ -54,6 +55,7 @@ struct TwoGroupsOfFour {
     }
   }
 };
+// [/two groups of four]
 
 // sum += a tile of A times a tile of B, for the outputs of thread (tx, ty).
 template <class Owner>

@@ -22,6 +22,7 @@ __global__ void __launch_bounds__(BlockTile::kThreads, 2) gemm_double_buffer_ker
 
   float sum[8][8] = {};
   TileCopy<BlockTile, VECTOR> copy(A, B, M, N, K, row0, col0);
+  // [double buffer loop]
   copy.start(stages);
   int current = 0;
   for (int k0 = 0; k0 < K; k0 += BlockTile::BK) {
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(BlockTile::kThreads, 2) gemm_double_buffer_ker
     multiply_tile<TwoGroupsOfFour>(sum, stages + current, stages + current + kSizeOfA, tx, ty);
     current = kStage - current;
   }
+  // [/double buffer loop]
   write_tile<TwoGroupsOfFour, VECTOR>(C, sum, M, N, row0, col0, tx, ty);
 }
 // [/double buffer]

@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(BlockTile::kThreads, 2) gemm_prefetch_kernel(c
     a_from += BK;
     b_from += size_t(BK) * N;
   };
+  // [prefetch loop]
   load(0);
   for (int k0 = 0; k0 < K; k0 += BK) {
     float* to = As + a_k * kRowOfA + a_row;
@@ -40,6 +41,7 @@ __global__ void __launch_bounds__(BlockTile::kThreads, 2) gemm_prefetch_kernel(c
     multiply_tile<TwoGroupsOfFour>(sum, As, Bs, tx, ty);
     __syncthreads();  // all have read them before they are overwritten
   }
+  // [/prefetch loop]
   write_tile<TwoGroupsOfFour, VECTOR>(C, sum, M, N, row0, col0, tx, ty);
 }
 // [/prefetch]

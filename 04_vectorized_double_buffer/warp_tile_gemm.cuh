@@ -88,9 +88,11 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm) gemm_warp_tile_k
                                                                                       float* C,        // [M, N]
                                                                                       int M, int N, int K) {
   float* shared = dynamic_shared<float>();  // two stages
+  // [lane map]
   // Lanes 2l and 2l+1 share a row of the warp tile, l and l+2 a column: pairs the shared memory serves together.
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % T::kWarps;
   const int x = lane / 8 * 2 + lane % 2, y = lane / 2 % 4;
+  // [/lane map]
   const int warps_wide = T::BN / T::WN, warp_row = warp / warps_wide * T::WM, warp_col = warp % warps_wide * T::WN;
   const int row0 = blockIdx.y * T::BM, col0 = blockIdx.x * T::BN;
   const int first_k = T::kSlices == 1 ? 0 : threadIdx.x / 32 / T::kWarps * T::kSliceK;

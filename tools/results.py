@@ -1,6 +1,8 @@
-"""Runs the steps' programs for their JSON rows, and puts such rows into a results file.
+"""Runs the steps' programs for their JSON rows, puts such rows into a results file, and reads results files.
 
-A results file is {"machine": {…}, "commit": "…", "command": "…", "rows": […]}; the rows are those of `stepNN --json`.
+A results file is {"machine": {…}, "commit": "…", "command": "…", "rows": […]}; the rows are those of `stepNN --json`. With
+"kind": "sizes" it holds the fp32 GEMMs over many sizes (make sizes), with "kind": "counters" what Nsight Compute counted
+(make counters); without a kind it is the run of make gpu-check, which the tables show.
 """
 
 import json
@@ -9,6 +11,9 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+REFERENCE_CARD = "h200"  # whose figures the lessons quote, where results of several cards are there
+MAIN_SHAPES = {"01": "4096×4096×4096"}  # where it is not the first that a step lists
+CANDIDATE = "04 tile "  # rungs measured for the choice of a tile, which is a rung of its own
 NUMBERS = [f"{n:02d}" for n in range(1, 10)]
 
 
@@ -35,6 +40,19 @@ def merge(files: list[Path], commit_name: str, command: str) -> dict:
     parts = [json.loads(file.read_text()) for file in files]
     rows = [{key: value for key, value in row.items() if key != "machine"} for part in parts for row in part["rows"]]
     return {"machine": parts[0]["machine"], "commit": commit_name, "command": command, "rows": rows}
+
+
+def load(folder: Path, kind: str = "") -> list[dict]:
+    """All results files of a kind, the reference card's first; other JSON files are passed over."""
+    files = sorted(folder.glob("*.json"), key=lambda file: (not file.stem.startswith(REFERENCE_CARD), file.name))
+    results = [json.loads(file.read_text()) for file in files]
+    return [r for r in results if isinstance(r, dict) and r.get("kind", "") == kind
+            and {"rows", "machine", "commit"} <= r.keys() and all("rung" in row for row in r["rows"])]
+
+
+def main_shape(rows: list[dict], step: str) -> str:
+    shapes = [r["shape"] for r in rows if r["step"] == step]
+    return MAIN_SHAPES.get(step) if MAIN_SHAPES.get(step) in shapes else shapes[0]
 
 
 def rate(row: dict) -> tuple[float, str]:
