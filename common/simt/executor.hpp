@@ -38,6 +38,7 @@ struct Site {
 struct Work {
   void (*invoke)(const void* closure);  // calls the kernel once, for the CUDA thread that is current
   const void* closure;
+  size_t closure_bytes;
   const void* kernel;  // the kernel's address; names it in messages
 };
 
