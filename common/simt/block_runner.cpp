@@ -73,6 +73,7 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
   if (observer_) observer_->block_begins(*this, work, first_block, shared_bytes);
   starting = this;
   jump(idle_fiber());
+  listener = nullptr;  // a kernel that failed has not returned
   if (error_.empty() && finished_ < count_) error_ = deadlock_report();
   if (observer_) observer_->block_ends();
   if (!error_.empty()) throw KernelError(error_);
@@ -134,7 +135,9 @@ void BlockRunner::run_next_here() {
   const int next = next_thread();
   if (next == kStart) {
     start_thread();
+    listener = observer_.get();
     work_->invoke(work_->closure);
+    listener = nullptr;
     finish_thread();
     return;
   }
@@ -259,9 +262,8 @@ void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot,
     wait();
     return;
   }
-  if (observer_) observer_->meeting_begins(warp, mask);
+  if (observer_) observer_->meeting(warp, mask);
   operation(meeting->slots, mask);
-  if (observer_) observer_->meeting_ends();
   *meeting = waiting.back();
   waiting.pop_back();
   for (int i = kWarp - 1; i >= 0; --i)

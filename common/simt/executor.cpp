@@ -145,6 +145,7 @@ void set_early_copies(bool early) { early_copies = early; }
 Counters counters() { return {total_launches, total_blocks, total_barriers}; }
 
 void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_bytes) {
+  const Unheard unheard;
   if (active) active->fail("a kernel launches a kernel", {__FILE__, __LINE__}, active->current());
   check_launch(grid, block, dynamic_shared_bytes, work.kernel);
   Grid job{};
@@ -173,20 +174,32 @@ void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_byt
   if (job.error) std::rethrow_exception(job.error);
 }
 
-int block_barrier(Site site, int vote) { return active->barrier(site, vote); }
+int block_barrier(Site site, int vote) {
+  const Unheard unheard;
+  return active->barrier(site, vote);
+}
 
 void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
+  const Unheard unheard;
   active->rendezvous(mask, operation, slot, site);
 }
 
+thread_local Observer* listener = nullptr;
 void set_observer(MakeObserver make) { make_observer = make; }
 MakeObserver observer() { return make_observer; }
 
 int lane_id() { return active->current() % kWarp; }
 
+void thread_fence() {
+  const Unheard unheard;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (active->observer()) active->observer()->fence();
+}
+
 void* dynamic_shared_memory() { return active->shared_memory(); }
 
 void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site site) {
+  const Unheard unheard;
   const uintptr_t read = valid_bytes > 0 ? reinterpret_cast<uintptr_t>(from) : 0;
   if ((reinterpret_cast<uintptr_t>(to) | read) % static_cast<unsigned>(bytes) != 0)
     active->fail(fmt::format("cp.async: an address is not a multiple of {} bytes", bytes), site, active->current());
@@ -197,11 +210,13 @@ void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site sit
 }
 
 void async_commit() {
+  const Unheard unheard;
   Thread& thread = active->current_thread();
   thread.group_ends.push_back(thread.copies.size());
 }
 
 void async_wait(int groups_left) {
+  const Unheard unheard;
   Thread& thread = active->current_thread();
   const int groups = static_cast<int>(thread.group_ends.size()) - groups_left;
   if (groups <= 0) return;
@@ -215,6 +230,9 @@ void async_wait(int groups_left) {
   for (size_t& group_end : thread.group_ends) group_end -= end;
 }
 
-void fail(const char* reason, Site site) { active->fail(reason, site, active->current()); }
+void fail(const char* reason, Site site) {
+  const Unheard unheard;
+  active->fail(reason, site, active->current());
+}
 
 }  // namespace simt

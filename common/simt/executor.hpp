@@ -74,6 +74,7 @@ using WarpOperation = void (*)(void* const slots[32], unsigned mask);
 void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site);
 
 int lane_id();
+void thread_fence();
 void* dynamic_shared_memory();
 
 // cp.async: see set_early_copies.

@@ -20,8 +20,8 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE) {
   simt::warp_rendezvous(mask, [](void* const*, unsigned) {}, nullptr, {file, line});
 }
 
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { simt::thread_fence(); }
+inline void __threadfence_block() {}  // the threads of a block run on one host thread
 
 // Shuffles -----------------------------------------------------------------------------------------------------------
 

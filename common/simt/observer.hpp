@@ -28,13 +28,27 @@ class Observer {
   virtual void turn_begins() = 0;                               // another thread goes on
   virtual void round_ends(const std::vector<int>& paused) = 0;  // no other lane of the warp can go on but these
   virtual void barrier() = 0;                                   // every thread of the block has arrived
-  virtual void meeting_begins(int warp, unsigned mask) = 0;     // all lanes of the mask have arrived
-  virtual void meeting_ends() = 0;                              // and what they met for is done
+  virtual void meeting(int warp, unsigned mask) = 0;            // all lanes of the mask have arrived
 
   // Of the current thread:
   virtual void copy_begins(const AsyncCopy& copy) = 0;
   virtual void copy_ends(const AsyncCopy& copy) = 0;
   virtual void fence() = 0;
+};
+
+// The observer while a kernel's own code runs on this host thread, else null.
+extern thread_local Observer* listener;
+
+// The executor's work: the standard library's templates that it uses may be instrumented too, where the linker took the
+// copy of a program's object file.
+class Unheard {
+ public:
+  Unheard() : before_(listener) { listener = nullptr; }
+  ~Unheard() { listener = before_; }
+  Unheard(const Unheard&) = delete;
+
+ private:
+  Observer* before_;
 };
 
 using MakeObserver = std::unique_ptr<Observer> (*)();

@@ -15,7 +15,6 @@ extern "C" const char __executable_start, _end;  // set by the linker: the progr
 
 namespace simt {
 
-thread_local Recorder* recording = nullptr;
 std::atomic_flag cell_locks[1024];
 
 namespace {
@@ -87,12 +86,8 @@ void Recorder::block_begins(BlockRunner& runner, const Work& work, uint32_t firs
   }
   const uint64_t index = blockIdx.x + uint64_t(gridDim.x) * (blockIdx.y + uint64_t(gridDim.y) * blockIdx.z);
   check_.block_begins(first_block, static_cast<uint32_t>(first_block + index), runner.thread_count());
-  recording = this;
 }
-void Recorder::block_ends() {
-  recording = nullptr;
-  log_.close_all();
-}
+void Recorder::block_ends() { log_.close_all(); }
 void Recorder::kernel_ends() {
   if (!work_) return;
   add_to_total(work_->kernel, barriers_, log_.take());
@@ -105,12 +100,10 @@ void Recorder::barrier() {
   check_.clock().barrier();
   log_.close_all();
 }
-void Recorder::meeting_begins(int warp, unsigned mask) {
+void Recorder::meeting(int warp, unsigned mask) {
   check_.clock().meeting(warp, mask);
   if (mask == 0xffffffffu) log_.close_all();
-  recording = nullptr;  // what the last lane does for all is not an access of its own
 }
-void Recorder::meeting_ends() { recording = this; }
 void Recorder::round_ends(const std::vector<int>& paused) {
   unsigned lanes = 0;
   for (const int thread : paused) lanes |= 1u << (thread % kWarp);
@@ -209,7 +202,6 @@ void Recorder::copy_ends(const AsyncCopy& copy) {
 }
 
 void Recorder::give_up(const std::string& location, const std::string& reason) {
-  recording = nullptr;
   runner_->give_up(location, reason, runner_->current());
 }
 

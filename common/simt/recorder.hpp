@@ -50,8 +50,7 @@ class Recorder : public Observer {
   void turn_begins() override { accesses_left_ = kTurn; }
   void round_ends(const std::vector<int>& paused) override;
   void barrier() override;
-  void meeting_begins(int warp, unsigned mask) override;
-  void meeting_ends() override;
+  void meeting(int warp, unsigned mask) override;
   void copy_begins(const AsyncCopy& copy) override;
   void copy_ends(const AsyncCopy& copy) override;
   void fence() override { check_.fence(runner_->current()); }
@@ -86,8 +85,5 @@ class Recorder : public Observer {
   uint64_t ranges_version_ = 0;
   std::array<size_t, 64> range_hint_{};  // by program counter
 };
-
-// The recorder of the block that runs on this host thread, or null.
-extern thread_local Recorder* recording;
 
 }  // namespace simt

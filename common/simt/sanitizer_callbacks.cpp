@@ -14,18 +14,28 @@ namespace {
   return true;
 }();
 
+// Calls f(recorder) where a kernel is what runs. Only instrumented programs get here, and their observers are recorders.
+template <class F>
+void if_listening(F f) {
+  if (!simt::listener) return;
+  auto& recorder = static_cast<simt::Recorder&>(*simt::listener);
+  const simt::Unheard unheard;
+  f(recorder);
+}
+
 void record(const void* address, int bytes, simt::AccessKind kind, const void* pc) {
-  if (simt::Recorder* recorder = simt::recording)
-    recorder->access(reinterpret_cast<uintptr_t>(address), bytes, kind, pc);
+  if_listening([&](simt::Recorder& r) { r.access(reinterpret_cast<uintptr_t>(address), bytes, kind, pc); });
 }
 
 template <class T>
 bool exchange(T* p, T* expected, T wanted) {
-  const auto work = [=] {
-    return __atomic_compare_exchange_n(p, expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  bool done = false;
+  const auto work = [&] {
+    return done = __atomic_compare_exchange_n(p, expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   };
-  simt::Recorder* recorder = simt::recording;
-  return recorder ? recorder->in_order(reinterpret_cast<uintptr_t>(p), work) : work();
+  if (!simt::listener) return work();
+  if_listening([&](simt::Recorder& r) { r.in_order(reinterpret_cast<uintptr_t>(p), work); });
+  return done;
 }
 
 // A structure of any size moves in accesses of at most 16 bytes.
@@ -80,7 +90,8 @@ void __tsan_write_range(void* p, size_t bytes) {
   T __tsan_atomic##bits##_exchange(T* p, T v, int) { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }        \
   FETCH(bits, T, add)                                                                                             \
   FETCH(bits, T, sub)                                                                                             \
-  FETCH(bits, T, and) FETCH(bits, T, or) FETCH(bits, T, xor)                                                      \
+  FETCH(bits, T, and)                                                                                             \
+  FETCH(bits, T, or) FETCH(bits, T, xor)                                                                          \
       FETCH(bits, T, nand) bool __tsan_atomic##bits##_compare_exchange_strong(T* p, T* expected, T v, int, int) { \
     return exchange(p, expected, v);                                                                              \
   }                                                                                                               \
@@ -96,9 +107,7 @@ ATOMICS(16, uint16_t)
 ATOMICS(32, uint32_t)
 ATOMICS(64, uint64_t)
 
-void __tsan_atomic_thread_fence(int) {
-  if (simt::Recorder* recorder = simt::recording) recorder->fence();
-}
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int) {}
 
 // An index outside of an array whose size the compiler knows. The layout is that of the compilers' own runtime.
@@ -111,11 +120,12 @@ struct BoundsData {
   } * array, *index;
 };
 void __ubsan_handle_out_of_bounds(BoundsData* data, uintptr_t index) {
-  const std::string where = fmt::format("{}:{}", data->file, data->line);
-  const std::string what =
-      fmt::format("out of bounds: index {} of {}", static_cast<intptr_t>(index), data->array->name);
-  if (simt::Recorder* recorder = simt::recording) recorder->give_up(where, what);
-  fmt::print(stderr, "{}: {}\n", where, what);
+  const auto where = [=] { return fmt::format("{}:{}", data->file, data->line); };
+  const auto what = [=] {
+    return fmt::format("out of bounds: index {} of {}", static_cast<intptr_t>(index), data->array->name);
+  };
+  if_listening([&](simt::Recorder& recorder) { recorder.give_up(where(), what()); });
+  fmt::print(stderr, "{}: {}\n", where(), what());
   std::abort();
 }
 void __ubsan_handle_out_of_bounds_abort(BoundsData* data, uintptr_t index) {
