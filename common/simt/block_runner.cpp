@@ -75,7 +75,10 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
   jump(idle_fiber());
   listener = nullptr;  // a kernel that failed has not returned
   if (error_.empty() && finished_ < count_) error_ = deadlock_report();
-  if (observer_) observer_->block_ends();
+  if (observer_) {
+    const std::string wrong = observer_->block_ends();
+    if (error_.empty()) error_ = wrong;
+  }
   if (!error_.empty()) throw KernelError(error_);
 }
 
@@ -105,8 +108,10 @@ void BlockRunner::fiber_main(ctx::transfer_t from) {
     try {
       for (;;) runner->run_next_here();
     } catch (const KernelError& error) {
+      listener = nullptr;
       runner->error_ = error.what();
     } catch (const std::exception& error) {
+      listener = nullptr;
       runner->error_ = fmt::format("{}: {}", runner->name(runner->current_), error.what());
     }
     runner->jump(&runner->host_);  // the block is given up; its other fibers are never resumed
@@ -230,7 +235,7 @@ int BlockRunner::barrier(Site site, int vote) {
   ++barriers;
   vote_result_ = vote_;
   arrived_ = vote_ = 0;
-  if (observer_) observer_->barrier();
+  if (observer_) observer_->barrier(site);
   for (int i = count_ - 1; i >= 0; --i)
     if (i != current_) ready_.push_back(i);
   return vote_result_;
@@ -262,7 +267,7 @@ void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot,
     wait();
     return;
   }
-  if (observer_) observer_->meeting(warp, mask);
+  if (observer_) observer_->meeting(warp, mask, slot == nullptr, site);
   operation(meeting->slots, mask);
   *meeting = waiting.back();
   waiting.pop_back();
@@ -290,8 +295,8 @@ void BlockRunner::fail(const std::string& reason, Site site, int thread) {
   throw KernelError(describe(fmt::format("{}:{}", site.file, site.line), reason, thread));
 }
 
-void BlockRunner::give_up(const std::string& location, const std::string& reason, int thread) {
-  error_ = describe(location, reason, thread);
+void BlockRunner::give_up(const std::string& message) {
+  error_ = message;
   jump(&host_);
   std::abort();  // a block that was given up is never resumed
 }

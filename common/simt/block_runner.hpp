@@ -51,8 +51,8 @@ class BlockRunner {
   // Lets the other lanes of the warp catch up.
   void yield();
   [[noreturn]] void fail(const std::string& reason, Site site, int thread);
-  // The same from inside code that no exception may pass through; the location stands in front already.
-  [[noreturn]] void give_up(const std::string& location, const std::string& reason, int thread);
+  // The same from inside code that no exception may pass through; the message is whole.
+  [[noreturn]] void give_up(const std::string& message);
 
   int current() const { return current_; }
   int thread_count() const { return count_; }
@@ -60,6 +60,8 @@ class BlockRunner {
   char* shared_memory() { return shared_.get(); }
   bool on_a_stack(uintptr_t address) const;
   std::string name(int thread) const;
+  // "file:line: kernel block thread: reason"
+  std::string describe(const std::string& location, const std::string& reason, int thread) const;
   Observer* observer() { return observer_.get(); }
   uint64_t barriers = 0;
 
@@ -73,7 +75,6 @@ class BlockRunner {
   void finish_thread();
   int next_thread();  // who goes on: a thread, kStart for one that has not begun, or kNobody
   Fiber* idle_fiber();
-  std::string describe(const std::string& location, const std::string& reason, int thread) const;
   std::string deadlock_report() const;
 
   const Work* work_ = nullptr;

@@ -15,7 +15,8 @@ using Key = std::tuple<const void*, Space, bool, int>;  // an Instruction, in or
 
 struct KernelTotal {
   const void* kernel;
-  uint64_t launches = 0, blocks = 0, threads = 0, barriers = 0;
+  uint64_t launches = 0, blocks = 0, threads = 0;
+  std::map<std::tuple<std::string, int, bool>, uint64_t> barriers;
   std::map<Key, Tally> tallies;
 };
 
@@ -25,7 +26,7 @@ std::vector<KernelTotal> totals;  // in order of first launch
 KernelTotal& total_of(const void* kernel) {
   for (KernelTotal& total : totals)
     if (total.kernel == kernel) return total;
-  totals.push_back({kernel, 0, 0, 0, 0, {}});
+  totals.push_back({kernel, 0, 0, 0, {}, {}});
   return totals.back();
 }
 
@@ -69,10 +70,11 @@ void count_launch(const void* kernel, uint64_t blocks, uint64_t threads_per_bloc
   total.threads += blocks * threads_per_block;
 }
 
-void add_to_total(const void* kernel, uint64_t barriers, const std::vector<std::pair<Instruction, Tally>>& tallies) {
+void add_to_total(const void* kernel, const std::vector<BarrierTally>& barriers,
+                  const std::vector<std::pair<Instruction, Tally>>& tallies) {
   const std::lock_guard<std::mutex> lock(mutex);
   KernelTotal& total = total_of(kernel);
-  total.barriers += barriers;
+  for (const BarrierTally& b : barriers) total.barriers[{b.site.file, b.site.line, b.of_warp}] += b.count;
   for (const auto& [i, tally] : tallies) add(total.tallies[{i.pc, i.space, i.load, i.bytes}], tally);
 }
 
@@ -81,9 +83,18 @@ bool counting() { return observer() != nullptr; }
 std::vector<KernelCounts> take_counts() {
   const std::lock_guard<std::mutex> lock(mutex);
   std::vector<KernelCounts> result;
-  for (const KernelTotal& total : totals)
-    result.push_back({kernel_name(total.kernel), total.launches, total.blocks, total.threads, total.barriers, 0,
-                      by_line(total.tallies)});
+  for (const KernelTotal& total : totals) {
+    KernelCounts counts;
+    counts.kernel = kernel_name(total.kernel);
+    counts.launches = total.launches, counts.blocks = total.blocks, counts.threads = total.threads;
+    for (const auto& [key, count] : total.barriers) {
+      const auto& [file, line, of_warp] = key;
+      counts.barrier_lines.push_back({file, line, of_warp, count});
+      if (!of_warp) counts.barriers += count;
+    }
+    counts.lines = by_line(total.tallies);
+    result.push_back(std::move(counts));
+  }
   totals.clear();
   return result;
 }

@@ -94,6 +94,7 @@ std::optional<Conflict> MemoryCheck::access(Cell* cells, uintptr_t offset, int b
   const bool reads = kind == AccessKind::read || kind == AccessKind::atomic;
   // Launches follow one another, and so do, for shared memory, the blocks of a host thread.
   const auto concerns = [&](uint32_t block) { return shared ? block == block_ : block >= first_block_; };
+  std::optional<Conflict> found;
   for (uintptr_t byte = offset, end = offset + static_cast<unsigned>(bytes); byte < end; byte = (byte | 3) + 1) {
     Cell& cell = cells[byte / 4];
     const unsigned count = static_cast<unsigned>(std::min<uintptr_t>(end - byte, 4 - byte % 4));
@@ -101,7 +102,7 @@ std::optional<Conflict> MemoryCheck::access(Cell* cells, uintptr_t offset, int b
     if (concerns(cell.write_block) && (cell.write_bytes & mask))
       if (auto conflict = after_write(cell, kind, thread)) return conflict;
     if (reads && shared && (mask & ~(cell.write_block == block_ ? cell.initialised : 0u)))
-      return Conflict{Conflict::uninitialised};
+      found = Conflict{Conflict::uninitialised};
     if (kind == AccessKind::read) {
       note_read(cell, mask, thread, pc);
       continue;
@@ -110,7 +111,7 @@ std::optional<Conflict> MemoryCheck::access(Cell* cells, uintptr_t offset, int b
       if (auto conflict = after_read(cell, thread)) return conflict;
     note_write(cell, mask, kind, thread, pc);
   }
-  return {};
+  return found;
 }
 
 void MemoryCheck::async_done(Cell* cells, uintptr_t offset, int bytes, int thread) {

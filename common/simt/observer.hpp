@@ -22,13 +22,14 @@ class Observer {
   virtual ~Observer() = default;
   // `first_block` + the block's linear index is a number that no other block of the process has.
   virtual void block_begins(BlockRunner& runner, const Work& work, uint32_t first_block, size_t shared_bytes) = 0;
-  virtual void block_ends() = 0;
-  virtual void kernel_ends() = 0;  // no more blocks of it on this host thread
+  virtual std::string block_ends() = 0;  // what was wrong with it, or nothing
+  virtual void kernel_ends() = 0;        // no more blocks of it on this host thread
 
   virtual void turn_begins() = 0;                               // another thread goes on
   virtual void round_ends(const std::vector<int>& paused) = 0;  // no other lane of the warp can go on but these
-  virtual void barrier() = 0;                                   // every thread of the block has arrived
-  virtual void meeting(int warp, unsigned mask) = 0;            // all lanes of the mask have arrived
+  virtual void barrier(Site site) = 0;                          // every thread of the block has arrived
+  // All lanes of the mask have arrived, at a __syncwarp or at something that they meet for.
+  virtual void meeting(int warp, unsigned mask, bool syncwarp, Site site) = 0;
 
   // Of the current thread:
   virtual void copy_begins(const AsyncCopy& copy) = 0;

@@ -5,10 +5,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
+#include <utility>
 
 #include "common/error.hpp"
-#include "common/simt/counts_total.hpp"
 #include "common/simt/source_lines.hpp"
 
 extern "C" const char __executable_start, _end;  // set by the linker: the program's own constants and tables
@@ -87,20 +86,33 @@ void Recorder::block_begins(BlockRunner& runner, const Work& work, uint32_t firs
   const uint64_t index = blockIdx.x + uint64_t(gridDim.x) * (blockIdx.y + uint64_t(gridDim.y) * blockIdx.z);
   check_.block_begins(first_block, static_cast<uint32_t>(first_block + index), runner.thread_count());
 }
-void Recorder::block_ends() { log_.close_all(); }
+std::string Recorder::block_ends() {
+  log_.close_all();
+  return std::exchange(uninitialised_, "");
+}
 void Recorder::kernel_ends() {
   if (!work_) return;
   add_to_total(work_->kernel, barriers_, log_.take());
   work_ = nullptr;
-  barriers_ = 0;
+  barriers_.clear();
 }
 
-void Recorder::barrier() {
-  ++barriers_;
+void Recorder::count_barrier(Site site, bool of_warp) {
+  for (BarrierTally& tally : barriers_)
+    if (tally.of_warp == of_warp && tally.site == site) {
+      ++tally.count;
+      return;
+    }
+  barriers_.push_back({site, of_warp, 1});
+}
+void Recorder::barrier(Site site) {
+  if (!uninitialised_.empty()) runner_->give_up(uninitialised_);
+  count_barrier(site, false);
   check_.clock().barrier();
   log_.close_all();
 }
-void Recorder::meeting(int warp, unsigned mask) {
+void Recorder::meeting(int warp, unsigned mask, bool syncwarp, Site site) {
+  if (syncwarp) count_barrier(site, true);
   check_.clock().meeting(warp, mask);
   if (mask == 0xffffffffu) log_.close_all();
 }
@@ -202,7 +214,8 @@ void Recorder::copy_ends(const AsyncCopy& copy) {
 }
 
 void Recorder::give_up(const std::string& location, const std::string& reason) {
-  runner_->give_up(location, reason, runner_->current());
+  if (!uninitialised_.empty()) runner_->give_up(uninitialised_);  // this is what came of it
+  runner_->give_up(runner_->describe(location, reason, runner_->current()));
 }
 
 std::string Recorder::name_of(uint32_t block, int thread) const {
@@ -217,16 +230,22 @@ std::string Recorder::name_of(uint32_t block, int thread) const {
 }
 
 void Recorder::report(const Conflict& conflict, Space space, int bytes, AccessKind kind, const void* pc) {
+  const bool uninitialised = conflict.reason == Conflict::uninitialised;
+  if (uninitialised && !uninitialised_.empty()) return;  // the first one is enough
   const std::string here = location(pc, {}), what = fmt::format("{} {} bytes", verb(kind), bytes);
-  if (conflict.reason == Conflict::uninitialised)
-    give_up(here, fmt::format("uninitialised: {} of shared memory that no thread of this block has written", what));
-  const char* missing = conflict.block != check_.block()          ? "no atomic behind a __threadfence orders the blocks"
-                        : conflict.reason == Conflict::async_copy ? "no cp_async_wait lies between"
-                        : conflict.same_warp                      ? "no __syncwarp lies between"
-                                                                  : "no __syncthreads lies between";
-  const char* did = conflict.reason == Conflict::read         ? "read"
-                    : conflict.reason == Conflict::async_copy ? "copies to by cp.async"
-                                                              : "wrote";
+  if (uninitialised) {
+    uninitialised_ = runner_->describe(
+        here, fmt::format("uninitialised: {} of shared memory that no thread of this block has written", what),
+        runner_->current());
+    return;
+  }
+  const bool async = conflict.reason == Conflict::async_copy;
+  const char* missing = conflict.block != check_.block() ? "no atomic behind a __threadfence orders the blocks"
+                        : async                          ? "no cp_async_wait lies between"
+                        : conflict.same_warp             ? "no __syncwarp lies between"
+                                                         : "no __syncthreads lies between";
+  const char* did = conflict.reason == Conflict::read ? "read" : async ? "copies to by cp.async" : "wrote";
+  uninitialised_.clear();
   give_up(
       here,
       fmt::format("data race on {} memory: {} that {} {} at {}; {}", space == Space::shared ? "shared" : "global", what,

@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "common/simt/block_runner.hpp"
+#include "common/simt/counts_total.hpp"
 #include "common/simt/memory_check.hpp"
-#include "common/simt/request_log.hpp"
 
 namespace simt {
 
@@ -45,12 +45,12 @@ class Recorder : public Observer {
   }
 
   void block_begins(BlockRunner& runner, const Work& work, uint32_t first_block, size_t shared_bytes) override;
-  void block_ends() override;
+  std::string block_ends() override;
   void kernel_ends() override;
   void turn_begins() override { accesses_left_ = kTurn; }
   void round_ends(const std::vector<int>& paused) override;
-  void barrier() override;
-  void meeting(int warp, unsigned mask) override;
+  void barrier(Site site) override;
+  void meeting(int warp, unsigned mask, bool syncwarp, Site site) override;
   void copy_begins(const AsyncCopy& copy) override;
   void copy_ends(const AsyncCopy& copy) override;
   void fence() override { check_.fence(runner_->current()); }
@@ -65,14 +65,18 @@ class Recorder : public Observer {
   };
   Place place_of(uintptr_t address, int bytes, AccessKind kind, const void* pc);
   const DeviceRange* range_of(uintptr_t address, const void* pc);
+  void count_barrier(Site site, bool of_warp);
   bool of_the_host(uintptr_t address) const;
-  [[noreturn]] void report(const Conflict& conflict, Space space, int bytes, AccessKind kind, const void* pc);
+  void report(const Conflict& conflict, Space space, int bytes, AccessKind kind, const void* pc);
   std::string name_of(uint32_t block, int thread) const;
 
   BlockRunner* runner_ = nullptr;
   const Work* work_ = nullptr;
   uint32_t first_block_ = 0;
-  uint64_t barriers_ = 0;
+  std::vector<BarrierTally> barriers_;
+  // A read of shared memory that nobody had written then. It is an error of its own if nobody does before the next
+  // barrier; else it is one side of a race, and the write will tell.
+  std::string uninitialised_;
   int warp_ = -1, accesses_left_ = kTurn;
   bool alone_ = false;  // no other host thread runs blocks
   MemoryCheck check_;

@@ -81,26 +81,27 @@ void __tsan_write_range(void* p, size_t bytes) {
 // (intrinsics.hpp). The load stands for the access, the success for its place in the order of all.
 #define FETCH(bits, T, name) \
   T __tsan_atomic##bits##_fetch_##name(T* p, T v, int) { return __atomic_fetch_##name(p, v, __ATOMIC_SEQ_CST); }
-#define ATOMICS(bits, T)                                                                                          \
-  T __tsan_atomic##bits##_load(const T* p, int) {                                                                 \
-    record(p, bits / 8, simt::AccessKind::atomic, RETURN_ADDRESS);                                                \
-    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                  \
-  }                                                                                                               \
-  void __tsan_atomic##bits##_store(T* p, T v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }                  \
-  T __tsan_atomic##bits##_exchange(T* p, T v, int) { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }        \
-  FETCH(bits, T, add)                                                                                             \
-  FETCH(bits, T, sub)                                                                                             \
-  FETCH(bits, T, and)                                                                                             \
-  FETCH(bits, T, or) FETCH(bits, T, xor)                                                                          \
-      FETCH(bits, T, nand) bool __tsan_atomic##bits##_compare_exchange_strong(T* p, T* expected, T v, int, int) { \
-    return exchange(p, expected, v);                                                                              \
-  }                                                                                                               \
-  bool __tsan_atomic##bits##_compare_exchange_weak(T* p, T* expected, T v, int, int) {                            \
-    return exchange(p, expected, v);                                                                              \
-  }                                                                                                               \
-  T __tsan_atomic##bits##_compare_exchange_val(T* p, T expected, T v, int, int) {                                 \
-    exchange(p, &expected, v);                                                                                    \
-    return expected;                                                                                              \
+#define ATOMICS(bits, T)                                                                                      \
+  T __tsan_atomic##bits##_load(const T* p, int) {                                                             \
+    record(p, bits / 8, simt::AccessKind::atomic, RETURN_ADDRESS);                                            \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                              \
+  }                                                                                                           \
+  void __tsan_atomic##bits##_store(T* p, T v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }              \
+  T __tsan_atomic##bits##_exchange(T* p, T v, int) { return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST); }    \
+  FETCH(bits, T, add)                                                                                         \
+  FETCH(bits, T, sub)                                                                                         \
+  FETCH(bits, T, and)                                                                                         \
+  FETCH(bits, T, or)                                                                                          \
+  FETCH(bits, T, xor)                                                                                         \
+  FETCH(bits, T, nand) bool __tsan_atomic##bits##_compare_exchange_strong(T* p, T* expected, T v, int, int) { \
+    return exchange(p, expected, v);                                                                          \
+  }                                                                                                           \
+  bool __tsan_atomic##bits##_compare_exchange_weak(T* p, T* expected, T v, int, int) {                        \
+    return exchange(p, expected, v);                                                                          \
+  }                                                                                                           \
+  T __tsan_atomic##bits##_compare_exchange_val(T* p, T expected, T v, int, int) {                             \
+    exchange(p, &expected, v);                                                                                \
+    return expected;                                                                                          \
   }
 ATOMICS(8, uint8_t)
 ATOMICS(16, uint16_t)
