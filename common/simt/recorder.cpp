@@ -87,7 +87,7 @@ void Recorder::block_begins(BlockRunner& runner, const Work& work, uint32_t firs
   check_.block_begins(first_block, static_cast<uint32_t>(first_block + index), runner.thread_count());
 }
 std::string Recorder::block_ends() {
-  log_.close_all();
+  log_.next_warp();
   return std::exchange(uninitialised_, "");
 }
 void Recorder::kernel_ends() {
@@ -193,7 +193,7 @@ void Recorder::access(uintptr_t address, int bytes, AccessKind kind, const void*
     if (conflict) report(*conflict, place.space, bytes, kind, pc);
   }
   if (warp_ != thread / kWarp) {
-    log_.close_all();
+    log_.next_warp();
     warp_ = thread / kWarp;
   }
   log_.add({pc, place.space, kind == AccessKind::read, bytes}, thread % kWarp, address);

@@ -2,7 +2,10 @@
 
 namespace simt {
 
-RequestLog::RequestLog() : table_(1024, -1) {}
+RequestLog::RequestLog() : table_(1024, -1) {
+  clear();
+  next_warp();
+}
 
 namespace {
 size_t hash(const Instruction& i) {
@@ -11,15 +14,15 @@ size_t hash(const Instruction& i) {
 }
 }  // namespace
 
-RequestLog::Source& RequestLog::source_of(const Instruction& instruction) {
+int RequestLog::source_of(const Instruction& instruction) {
   for (size_t slot = hash(instruction);; ++slot) {
     int& index = table_[slot & (table_.size() - 1)];
-    if (index >= 0 && sources_[index].instruction == instruction) return sources_[index];
+    if (index >= 0 && sources_[index].instruction == instruction) return index;
     if (index >= 0) continue;
-    index = static_cast<int>(sources_.size());
-    sources_.push_back({instruction, {}, {}, 0, {}});
+    const int added = index = static_cast<int>(sources_.size());
+    sources_.push_back({instruction, {}});
     if (2 * sources_.size() > table_.size()) grow();
-    return sources_.back();
+    return added;
   }
 }
 
@@ -32,31 +35,52 @@ void RequestLog::grow() {
   }
 }
 
-void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address) {
-  Source& source = source_of(instruction);
-  if (source.generation != generation_) {
-    source.generation = generation_;
-    source.next.fill(0);
-    touched_.push_back(static_cast<int>(&source - sources_.data()));
-  }
-  uint32_t& next = source.next[lane];
-  uint64_t& passed = passed_[lane];
-  while (next < source.open.size() && source.open[next].order <= passed) ++next;
-  if (next == source.open.size()) {  // the first lane here: behind everything, or between what it passed and the rest
-    const uint64_t order = passed == last_order_ ? last_order_ += kGap : passed + 1;
-    ++open_count_;
-    source.open.emplace_back();
-    source.open.back().order = order;
-    source.open.back().lanes = 0;
-    source.open.back().address.fill(-1);
-  }
-  Open& open = source.open[next++];
-  open.lanes |= 1u << lane;
-  open.address[lane] = static_cast<int64_t>(address);
-  passed = open.order;
+bool RequestLog::open_later(int source, int from) const {
+  while (from && open_[from].source != source) from = open_[from].next;
+  return from;
 }
 
-void RequestLog::close(Source& source, const Open& open) {
+// The open request that the lane's access belongs to; a new one where there is none.
+int RequestLog::find(int source, uintptr_t pc, int lane) {
+  int before = at_[lane], next = open_[before].next;
+  if (next && open_[next].source == source) return next;
+  uintptr_t last = pc_[lane];
+  const auto pass = [&] {
+    last = open_[next].pc;
+    before = next;
+    next = open_[next].next;
+  };
+  if (pc > last || open_later(source, next)) {
+    if (pc <= last) {  // back to the top of a loop: passes the rest of this turn
+      while (next && open_[next].pc > last) pass();
+      last = 0;
+    }
+    while (next && open_[next].pc < pc && open_[next].pc > last) pass();
+  }
+  if (next && open_[next].source == source) return next;
+  const int added = static_cast<int>(open_.size());
+  open_.emplace_back();
+  open_[added].source = source;
+  open_[added].next = next;
+  open_[added].pc = pc;
+  open_[added].lanes = 0;
+  open_[added].address.fill(-1);
+  open_[before].next = added;
+  return added;
+}
+
+void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address) {
+  const auto pc = reinterpret_cast<uintptr_t>(instruction.pc);
+  const int index = find(source_of(instruction), pc, lane);
+  Open& open = open_[index];
+  open.lanes |= 1u << lane;
+  open.address[lane] = static_cast<int64_t>(address);
+  at_[lane] = index;
+  pc_[lane] = pc;
+}
+
+void RequestLog::close(const Open& open) {
+  Source& source = sources_[open.source];
   WarpRequest request;
   request.bytes = source.instruction.bytes;
   request.load = source.instruction.load;
@@ -74,31 +98,40 @@ void RequestLog::close(Source& source, const Open& open) {
   }
 }
 
+void RequestLog::clear() {
+  open_.resize(1);
+  open_[0].next = 0;
+  at_.fill(0);
+}
+
 void RequestLog::close_all() {
-  for (const int i : touched_) {
-    for (const Open& open : sources_[i].open) close(sources_[i], open);
-    sources_[i].open.clear();
-  }
-  touched_.clear();
-  open_count_ = 0;
-  ++generation_;
-  last_order_ = 0;
-  passed_.fill(0);
+  for (int i = open_[0].next; i; i = open_[i].next) close(open_[i]);
+  clear();
 }
 
 void RequestLog::close_passed(unsigned lanes) {
-  uint64_t least = UINT64_MAX;
+  unsigned here = 0;  // a lane that has passed no more than what is closed already
   for (int lane = 0; lane < 32; ++lane)
-    if (lanes >> lane & 1) least = std::min(least, passed_[lane]);
-  if (least >= last_order_ || open_count_ > kMostOpen) return close_all();
-  for (const int i : touched_) {
-    Source& source = sources_[i];
-    uint32_t count = 0;
-    while (count < source.open.size() && source.open[count].order <= least) close(source, source.open[count++]);
-    open_count_ -= count;
-    source.open.erase(source.open.begin(), source.open.begin() + count);
-    for (uint32_t& next : source.next) next -= std::min(next, count);
+    if (at_[lane] == 0) here |= 1u << lane;
+  int& first = open_[0].next;
+  while (first && !(here & lanes)) {
+    close(open_[first]);
+    for (int lane = 0; lane < 32; ++lane)
+      if (at_[lane] == first) {
+        here |= 1u << lane;
+        at_[lane] = 0;
+      }
+    first = open_[first].next;
   }
+  if (!first)
+    clear();
+  else if (open_.size() > kMostOpen)
+    close_all();
+}
+
+void RequestLog::next_warp() {
+  close_all();
+  pc_.fill(0);
 }
 
 std::vector<std::pair<Instruction, Tally>> RequestLog::take() {

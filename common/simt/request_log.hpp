@@ -1,10 +1,11 @@
 // Puts the accesses of single lanes together to requests of a warp, and adds up what the requests cost.
 //
-// The lanes of a warp run one after the other, so a request is open until the last lane has passed it. Two accesses belong
-// to one request when they come from the same instruction and neither lane has to go back for it in the order in which
-// the warp has met its instructions so far. Requests that every lane has passed are counted and forgotten.
+// The lanes of a warp run one after the other, so a request stays open until the last lane has passed it. The open ones
+// are a list in the order in which the warp would execute them, and each lane walks along it. Where lanes go different
+// ways, addresses of instructions decide, as they rise from the top of a loop's body to its end: a lane that comes to an
+// instruction passes those in front of it that it has not executed; one that goes back, to the next turn of a loop, passes
+// the rest of the turn that the others are in.
 #pragma once
-#include <unordered_map>
 #include <vector>
 
 #include "common/simt/counts.hpp"
@@ -35,34 +36,35 @@ class RequestLog {
   // Closes what the lanes of the mask have all passed; all of it where lanes have gone so different ways that too much
   // would stay open.
   void close_passed(unsigned lanes);
+  void next_warp();
   // Everything counted since the last call; nothing is open then.
   std::vector<std::pair<Instruction, Tally>> take();
 
  private:
-  struct Open {
-    uint64_t order;
-    unsigned lanes;
-    std::array<int64_t, 32> address;
-  };
   struct Source {
     Instruction instruction;
     Tally tally;
-    std::vector<Open> open;
-    uint64_t generation = 0;        // `open` and `next` are of this one, else empty
-    std::array<uint32_t, 32> next;  // the first open request that a lane may still join
   };
-  static constexpr uint64_t kGap = 1 << 20;  // between the orders of two requests: room for those of other branches
-  static constexpr size_t kMostOpen = 1 << 14;
-  Source& source_of(const Instruction& instruction);
+  struct Open {
+    int source;
+    int next;  // index of the request behind it in the list
+    uintptr_t pc;
+    unsigned lanes;
+    std::array<int64_t, 32> address;
+  };
+  static constexpr size_t kMostOpen = 1 << 13;
+  int source_of(const Instruction& instruction);
   void grow();
-  static void close(Source& source, const Open& open);
+  bool open_later(int source, int from) const;
+  int find(int source, uintptr_t pc, int lane);
+  void close(const Open& open);
+  void clear();
 
   std::vector<Source> sources_;
-  std::vector<int> table_;    // hash table of indices into sources_, -1: free
-  std::vector<int> touched_;  // sources that have open requests
-  uint64_t generation_ = 1, last_order_ = 0;
-  size_t open_count_ = 0;
-  std::array<uint64_t, 32> passed_{};  // order of the last request that each lane took part in
+  std::vector<int> table_;        // hash table of indices into sources_, -1: free
+  std::vector<Open> open_;        // [0] is the head of the list, no request
+  std::array<int, 32> at_;        // the last request that each lane took part in; 0: none that is open
+  std::array<uintptr_t, 32> pc_;  // and its instruction, be it open or not
 };
 
 }  // namespace simt

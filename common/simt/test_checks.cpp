@@ -127,7 +127,7 @@ void of_the_host(const int* in, int* out) {
 void dynamic_too_far(int* out) {
   int* shared = dynamic_shared<int>();
   shared[threadIdx.x] = 1;  // [dynamic]
-  out[0] = 1;
+  out[threadIdx.x] = 1;
 }
 void array_index(int* out, int column) {
   __shared__ int tile[4][32];

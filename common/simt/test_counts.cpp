@@ -12,7 +12,7 @@ void rows_and_columns(const float* in, float* out) {
   tile[t][0] = in[t];         // [column]
   padded[t][0] = in[32 * t];  // [padded]
   __syncthreads();
-  out[t] = tile[0][0] + padded[0][0];  // [broadcast]
+  out[32 * blockIdx.x + t] = tile[0][0] + padded[0][0];  // [broadcast]
 }
 void vectors(const float* in, float* out) {
   float* tile = dynamic_shared<float>();
@@ -28,6 +28,24 @@ void divergent(const float* in, float* out) {
     sum += in[32 + i];                 // [all]
   }
   out[t] = sum;
+}
+void two_branches(const float* in, float* out) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = 0; i < 8; ++i) {
+    sum += in[i];  // [head]
+    if ((i + t) % 2)
+      sum += in[32 + t];  // [one branch]
+    else
+      sum -= in[t];  // [other branch]
+  }
+  out[t] = sum;
+}
+void own_number_of_turns(const float* in, float* out) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = 0; i <= t; ++i) sum += in[i];  // [own turns]
+  out[t] = sum;                               // [together again]
 }
 void long_loop(const float* in, float* out, int n) {
   float sum = 0;
@@ -79,7 +97,7 @@ using simt::Space;
 TEST_CASE("counts: this is an instrumented build") { CHECK(simt::counting()); }
 
 TEST_CASE("counts: columns, padding, broadcasts") {
-  DeviceBuffer<float> in(std::vector<float>(1024, 1.f)), out(32);
+  DeviceBuffer<float> in(std::vector<float>(1024, 1.f)), out(96);
   const auto k = count([&](Stream& s) { launch(rows_and_columns, dim3(3), dim3(32), on(s), in.data(), out.data()); });
   CHECK(k.kernel == "counted::rows_and_columns");
   CHECK(k.launches == 1);
@@ -122,6 +140,23 @@ TEST_CASE("counts: lanes that are elsewhere take no part in a request") {
   CHECK(turns.lanes == 128);
   CHECK(line_of(k, "all", Space::global, true).requests == 8);
   CHECK(line_of(k, "all", Space::global, true).lanes == 256);
+}
+TEST_CASE("counts: two branches are two requests, and the next turn of the loop is one again") {
+  DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
+  const auto k = count([&](Stream& s) { launch(two_branches, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  for (const char* branch : {"one branch", "other branch"}) {
+    CHECK(line_of(k, branch, Space::global, true).requests == 8);
+    CHECK(line_of(k, branch, Space::global, true).lanes == 128);
+  }
+  CHECK(line_of(k, "head", Space::global, true).requests == 8);
+}
+TEST_CASE("counts: lanes leave a loop one by one") {
+  DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
+  const auto k =
+      count([&](Stream& s) { launch(own_number_of_turns, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  CHECK(line_of(k, "own turns", Space::global, true).requests == 32);
+  CHECK(line_of(k, "own turns", Space::global, true).lanes == 32 * 33 / 2);
+  CHECK(line_of(k, "together again", Space::global, false).requests == 1);
 }
 TEST_CASE("counts: a loop longer than any window, a warp that is not full") {
   DeviceBuffer<float> in(std::vector<float>(1024, 1.f)), out(40);
