@@ -29,6 +29,17 @@ if(TARGET Catch2::Catch2)
   target_link_libraries(catch_main PUBLIC Catch2::Catch2)
 endif()
 
+# How counts are shown; plain C++ on both machines. The cards travel inside the programs, so that they work from any folder
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/common/lab/cards.json)
+file(READ ${CMAKE_SOURCE_DIR}/common/lab/cards.json content)
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/lab_cards.inc
+     CONTENT "static const char kCardsJson[] = R\"json(${content})json\";\n")
+add_library(lab STATIC common/lab/cards.cpp common/lab/table.cpp common/lab/listing.cpp common/lab/page.cpp
+                       common/lab/json.cpp common/lab/unsupported.cpp)
+target_link_libraries(lab PUBLIC base)
+target_include_directories(lab PRIVATE ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(lab PRIVATE SOURCE_ROOT="${CMAKE_SOURCE_DIR}")
+
 # ---- GPU -----------------------------------------------------------------------------------------------------------
 set(BUILD_GPU OFF)
 set(why "GPU=OFF was asked for")
@@ -47,7 +58,7 @@ if(BUILD_GPU)
   find_package(CUDAToolkit REQUIRED)
   add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/step.cu
                                 common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
-  target_link_libraries(common_gpu PUBLIC base CUDA::cudart_static)
+  target_link_libraries(common_gpu PUBLIC base lab CUDA::cudart_static)
   # -lineinfo lets compute-sanitizer and ncu name source lines; it costs no speed
   target_compile_options(common_gpu PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
   if(TARGET CUDA::cublas)
@@ -84,7 +95,7 @@ if(EXECUTOR)
     common/simt/block_runner.cpp common/simt/counts.cpp common/simt/device_memory.cpp common/simt/executor.cpp
     common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/request_log.cpp
     common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp ${executor_sources})
-  target_link_libraries(common_executor PUBLIC base Boost::context)
+  target_link_libraries(common_executor PUBLIC base lab Boost::context)
   # kernels look at the same bytes through several types, as CUDA allows
   target_compile_options(common_executor PUBLIC -fno-strict-aliasing -Wno-unknown-pragmas)
 endif()
