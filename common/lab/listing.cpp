@@ -36,20 +36,20 @@ size_t indentation(const Stretch& stretch) {
   return least;
 }
 
+std::string margin_text(const simt::LineCounts& c) {
+  return fmt::format(" {} {:>9} {:<14} {}", costs_extra(c) ? '!' : ' ', c.requests, access_text(c), cost_text(c));
+}
+
 std::string stretch_text(const Stretch& stretch) {
   const size_t indent = indentation(stretch);
   std::string text;
   for (const ListedLine& line : stretch.lines) {
-    const std::string source = clipped(line.text.substr(std::min(indent, line.text.size())), kWidth - kMargin - 9);
-    std::string margin;
-    for (const simt::LineCounts* c : line.counts) {
-      if (!margin.empty()) text += margin + "\n";
-      margin = fmt::format(" {} {:>9} {:<14} {:<22}", costs_extra(*c) ? '!' : ' ', c->requests, access_text(*c),
-                           cost_text(*c));
-    }
-    text += fmt::format("{:<{}}{:>6}  {}", margin, kMargin, line.number, source);
+    const std::string source = line.text.substr(std::min(indent, line.text.size()));
+    text += fmt::format("{:<{}}{:>6}  {}", line.counts.empty() ? "" : margin_text(*line.counts[0]), kMargin,
+                        line.number, clipped(source, kWidth - kMargin - 9));
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
+    for (size_t i = 1; i < line.counts.size(); ++i) text += margin_text(*line.counts[i]) + "\n";
   }
   return text;
 }
@@ -86,9 +86,13 @@ std::vector<Stretch> listing(const simt::KernelCounts& kernel, int context) {
 }
 
 std::string kernel_title(const simt::KernelCounts& k) {
-  const double blocks = std::max<double>(1, double(k.blocks));
-  return fmt::format("{} · {} launch{} · {} blocks of {:.0f} threads · {:.0f} barriers a block", k.kernel, k.launches,
-                     k.launches == 1 ? "" : "es", k.blocks, double(k.threads) / blocks, double(k.barriers) / blocks);
+  const auto count = [](uint64_t n, const char* one, const char* more) {
+    return fmt::format("{} {}", n, n == 1 ? one : more);
+  };
+  const uint64_t blocks = std::max<uint64_t>(1, k.blocks);
+  return fmt::format("{} · {} · {} of {} · {:.0f} barriers a block", k.kernel, count(k.launches, "launch", "launches"),
+                     count(k.blocks, "block", "blocks"), count(k.threads / blocks, "thread", "threads"),
+                     double(k.barriers) / double(blocks));
 }
 
 std::string access_text(const simt::LineCounts& line) {
@@ -98,8 +102,8 @@ std::string access_text(const simt::LineCounts& line) {
 
 std::string cost_text(const simt::LineCounts& line) {
   const double requests = std::max<double>(1, double(line.requests));
-  if (line.space == simt::Space::global) return fmt::format("{:.2f} sectors", double(line.sectors) / requests);
-  return fmt::format("{:.2f}{} wavefronts", double(line.wavefronts) / requests,
+  if (line.space == simt::Space::global) return fmt::format("{:>6.2f} sectors", double(line.sectors) / requests);
+  return fmt::format("{:>6.2f}{} wavefronts", double(line.wavefronts) / requests,
                      costs_extra(line) ? fmt::format(" ({:.2f})", double(line.least_wavefronts) / requests) : "");
 }
 

@@ -22,7 +22,7 @@ std::string number_text(double value) {
 }
 
 std::string bound_text(const Card& card, double flop, double bytes) {
-  if (!(flop > 0 || bytes > 0)) return "–";
+  if (!(bytes > 0)) return "–";
   const Bound bound = roofline(card, flop, bytes);
   return fmt::format("{} {}", number_text(1e6 * bound.seconds), bound.memory ? "mem" : "fma");
 }
