@@ -63,7 +63,9 @@ std::string shown_path(const std::string& path) {
 
 std::vector<Stretch> listing(const simt::KernelCounts& kernel, int context) {
   std::map<std::string, std::map<int, std::vector<const simt::LineCounts*>>> files;
-  for (const simt::LineCounts& line : kernel.lines) files[line.file][line.line].push_back(&line);
+  for (const bool load : {true, false})  // a line loads before it stores
+    for (const simt::LineCounts& line : kernel.lines)
+      if (line.load == load) files[line.file][line.line].push_back(&line);
   std::vector<Stretch> stretches;
   for (const auto& [file, counted] : files) {
     const std::vector<std::string> source = lines_of(file);

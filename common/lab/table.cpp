@@ -76,12 +76,15 @@ std::string requests_text(const Table& table) {
   std::string text = fmt::format(" {:<{}}{:>17}{:>17}{:>23}{:>23}\n {:<{}}", "requests, and what one takes", kName,
                                  "global loads", "global stores", "shared loads", "shared stores", "", kName);
   text += fmt::format("{0:>17}{0:>17}{1:>23}{1:>23}\n", "sectors", "wavefronts of least");
-  for (const Rung& rung : table.rungs)
-    if (!rung.kernels.empty())
-      text += fmt::format(" {:<{}}{}{}{}{}\n", rung.name, kName, sectors_text(sum(rung.kernels, Space::global, true)),
-                          sectors_text(sum(rung.kernels, Space::global, false)),
-                          wavefronts_text(sum(rung.kernels, Space::shared, true)),
-                          wavefronts_text(sum(rung.kernels, Space::shared, false)));
+  for (const Rung& rung : table.rungs) {
+    if (rung.kernels.empty()) continue;
+    text += fmt::format(" {:<{}}{}{}{}{}", rung.name, kName, sectors_text(sum(rung.kernels, Space::global, true)),
+                        sectors_text(sum(rung.kernels, Space::global, false)),
+                        wavefronts_text(sum(rung.kernels, Space::shared, true)),
+                        wavefronts_text(sum(rung.kernels, Space::shared, false)));
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += '\n';
+  }
   return text;
 }
 

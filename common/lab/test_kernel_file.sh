@@ -20,6 +20,8 @@ expect() {  # STATUS PATTERN COMMAND…
 here=$(dirname "$0")
 expect 0 '^$' "$bin/lab_scan" "$here/example.cuh"
 expect 0 ' example.cuh +ok ' "$bin/lab_example" --shape 1000
+expect 0 '  32 global ld +4.00 sectors +3  .*y\[i\] = x\[n - 1 - i\];' "$bin/lab_example" --lines
+expect 0 '  line  common/lab/example.cuh' "$bin/lab_example" --lines
 expect 0 '"checked": true' "$bin/lab_example" --json /dev/stdout
 expect 2 'shape' "$bin/lab_example" --shape 0
 expect 2 'missing.cuh: cannot be read' "$bin/lab_scan" "$folder/missing.cuh"

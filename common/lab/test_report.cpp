@@ -144,7 +144,7 @@ TEST_CASE("lab: in the margin stand requests, access and cost; what costs extra 
   const std::string text = lab::listing_text(transpose());
   CHECK(line_with(text, R"(\n +32 global ld +4\.00 sectors +7 +tile.*\n +32 shared st +1\.00 wavefronts\n)"));
   CHECK(line_with(text,
-                  R"(\n ! +32 global st +5\.00 sectors +9 +to.*\n ! +32 shared ld +32\.00 \(1\.00\) wavefronts\n)"));
+                  R"(\n ! +32 shared ld +32\.00 \(1\.00\) wavefronts +9 +to.*\n ! +32 global st +5\.00 sectors\n)"));
   CHECK_THAT(text, ContainsSubstring("transpose<32, true>"));
   CHECK_THAT(text, ContainsSubstring("1 launch · 1 block of 1024 threads · 1 barriers a block"));
   for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
