@@ -38,7 +38,8 @@ from results import ROOT, commit
 PLAN = [
     ("01", ["--shape", "192x160x136", "--shape", "65x33x17", "--rung", "coalesced"]),  # both: "uncoalesced" has it inside
     ("02", ["--shape", "192x160x136", "--shape", "65x33x17", "--rung", "02 "]),
-    ("03", ["--shape", "192x160x136", "--shape", "65x33x17", "--shape", "320x224", "--shape", "65x33", "--rung", "03 "]),
+    ("03", ["--shape", "192x160x136", "--shape", "65x33x17", "--shape", "320x224", "--shape", "65x33", "--rung", "03 ",
+            "--rung", "02 register"]),
     ("04", ["--shape", "192x160x136", "--shape", "65x33x17", "--rung", "04 float4", "--rung", "04 +"]),
     ("05", ["--shape", "48x1000", "--shape", "2x40000", "--rung", "passes", "--rung", "one pass", "--rung", "several"]),
     ("06", ["--shape", "1x2x1x150x64", "--rung", "06 fused, CUDA cores"]),
