@@ -9,7 +9,7 @@
 namespace lab {
 namespace {
 
-constexpr int kWidth = 120, kMargin = 48;  // columns of a terminal, and of the counts before the line number
+constexpr int kWidth = 120, kMargin = 49;  // columns of a terminal, and of the counts before the line number
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -37,7 +37,7 @@ size_t indentation(const Stretch& stretch) {
 }
 
 std::string margin_text(const simt::LineCounts& c) {
-  return fmt::format(" {} {:>9} {:<14} {}", costs_extra(c) ? '!' : ' ', c.requests, access_text(c), cost_text(c));
+  return fmt::format(" {} {:>8} {:<13} {}", costs_extra(c) ? '!' : ' ', c.requests, access_text(c), cost_text(c));
 }
 
 std::string stretch_text(const Stretch& stretch) {
@@ -45,8 +45,8 @@ std::string stretch_text(const Stretch& stretch) {
   std::string text;
   for (const ListedLine& line : stretch.lines) {
     const std::string source = line.text.substr(std::min(indent, line.text.size()));
-    text += fmt::format("{:<{}}{:>6}  {}", line.counts.empty() ? "" : margin_text(*line.counts[0]), kMargin,
-                        line.number, clipped(source, kWidth - kMargin - 9));
+    text += fmt::format("{:<{}}{:>5}  {}", line.counts.empty() ? "" : margin_text(*line.counts[0]), kMargin,
+                        line.number, clipped(source, kWidth - kMargin - 8));
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
     for (size_t i = 1; i < line.counts.size(); ++i) text += margin_text(*line.counts[i]) + "\n";
@@ -92,9 +92,9 @@ std::string kernel_title(const simt::KernelCounts& k) {
     return fmt::format("{} {}", n, n == 1 ? one : more);
   };
   const uint64_t blocks = std::max<uint64_t>(1, k.blocks);
-  return fmt::format("{} · {} · {} of {} · {:.0f} barriers a block", k.kernel, count(k.launches, "launch", "launches"),
+  return fmt::format("{} · {} · {} of {} · {} a block", k.kernel, count(k.launches, "launch", "launches"),
                      count(k.blocks, "block", "blocks"), count(k.threads / blocks, "thread", "threads"),
-                     double(k.barriers) / double(blocks));
+                     count(k.barriers / blocks, "barrier", "barriers"));
 }
 
 std::string access_text(const simt::LineCounts& line) {
@@ -104,8 +104,8 @@ std::string access_text(const simt::LineCounts& line) {
 
 std::string cost_text(const simt::LineCounts& line) {
   const double requests = std::max<double>(1, double(line.requests));
-  if (line.space == simt::Space::global) return fmt::format("{:>6.2f} sectors", double(line.sectors) / requests);
-  return fmt::format("{:>6.2f}{} wavefronts", double(line.wavefronts) / requests,
+  if (line.space == simt::Space::global) return fmt::format("{:>5.2f} sectors", double(line.sectors) / requests);
+  return fmt::format("{:>5.2f}{} wavefronts", double(line.wavefronts) / requests,
                      costs_extra(line) ? fmt::format(" ({:.2f})", double(line.least_wavefronts) / requests) : "");
 }
 
@@ -117,10 +117,10 @@ std::string listing_text(const Table& table) {
       std::string file;
       for (const Stretch& stretch : listing(kernel)) {
         if (stretch.file != file)
-          text += fmt::format("   {:>9} {:<14} {:<20}{:>6}  {}\n", "requests", "access", "each takes", "line",
+          text += fmt::format("   {:>8} {:<13} {:<23}{:>5}  {}\n", "requests", "access", "each takes", "line",
                               file = stretch.file);
         else
-          text += fmt::format("{:>{}}\n", "⋮", kMargin + 6);
+          text += fmt::format("{:>{}}\n", "⋮", kMargin + 5);
         text += stretch_text(stretch);
       }
     }

@@ -24,6 +24,7 @@ std::string count_text(uint64_t count) {
 
 std::string number_text(double value) {
   if (!(value > 0)) return "–";
+  if (value < 0.1) return fmt::format("{:.2g}", value);
   return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 1000 ? 1 : 0);
 }
 
@@ -65,8 +66,7 @@ std::string arithmetic_text(const Table& table, const Card& card) {
     const bool failed = rung.check.rfind("FAILED", 0) == 0;
     text += fmt::format(" {:<{}} {:<16}{:>9}{:>9.1f}{:>8}{:>10}{:>8}{:>10}{:>12}\n", rung.name, kName,
                         failed ? "FAILED" : narrow(rung.check), requests > 0 ? count_text(requests) : "–",
-                        rung.barriers_per_block, number_text(rung.flop * 1e-6),
-                        moved > 0 ? fmt::format("{:.3f}", moved * 1e-6) : "–",
+                        rung.barriers_per_block, number_text(rung.flop * 1e-6), number_text(moved * 1e-6),
                         moved > 0 ? number_text(rung.flop / moved) : "–", bound_text(card, rung.flop, rung.least_bytes),
                         moved > 0 ? bound_text(card, rung.flop, moved) : "–");
     if (failed) text += fmt::format("    {}\n", rung.check);
