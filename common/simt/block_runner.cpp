@@ -236,8 +236,12 @@ int BlockRunner::barrier(Site site, int vote) {
   vote_result_ = vote_;
   arrived_ = vote_ = 0;
   if (observer_) observer_->barrier(site);
-  for (int i = count_ - 1; i >= 0; --i)
-    if (i != current_) ready_.push_back(i);
+  // This thread waits for its turn too: if it went on at once, its warp would be taken apart.
+  for (int i = count_ - 1; i >= 0; --i) ready_.push_back(i);
+  if (ready_.back() == current_)
+    ready_.pop_back();
+  else
+    wait();
   return vote_result_;
 }
 

@@ -14,6 +14,17 @@ void rows_and_columns(const float* in, float* out) {
   __syncthreads();
   out[32 * blockIdx.x + t] = tile[0][0] + padded[0][0];  // [broadcast]
 }
+void two_tiles(const float* in, float* out) {
+  __shared__ float tile[128];
+  const int t = threadIdx.x;
+  tile[t] = in[t];
+  __syncthreads();
+  const float first = tile[127 - t];  // [first tile]
+  __syncthreads();
+  tile[t] = 2 * first;
+  __syncthreads();
+  out[t] = tile[127 - t];  // [second tile]
+}
 void vectors(const float* in, float* out) {
   float* tile = dynamic_shared<float>();
   store_vec(tile + 4 * threadIdx.x, load_vec<float4>(in + 4 * threadIdx.x));  // [float4]
@@ -211,4 +222,11 @@ TEST_CASE("counts: what was taken is gone, kernels come in order of their first 
   CHECK(std::is_sorted(kernels[1].lines.begin(), kernels[1].lines.end(),
                        [](const auto& a, const auto& b) { return a.line < b.line; }));
   CHECK(simt::take_counts().empty());
+}
+TEST_CASE("counts: a warp is one request behind a barrier too, whichever of its threads came last") {
+  DeviceBuffer<float> in(std::vector<float>(32 * 128, 1.f)), out(128);
+  const auto k = count([&](Stream& s) { launch(two_tiles, dim3(1), dim3(128), on(s), in.data(), out.data()); });
+  CHECK(line_of(k, "first tile", Space::shared, true).requests == 4);
+  CHECK(line_of(k, "second tile", Space::shared, true).requests == 4);
+  CHECK(line_of(k, "second tile", Space::shared, true).lanes == 128);
 }
