@@ -6,6 +6,8 @@ LAB_TARGETS := $(NUMBERS:%=lab%)
 SANITIZE_TARGETS := $(NUMBERS:%=sanitize%)
 PROFILE_TARGETS := $(NUMBERS:%=profile%)
 ARGS ?=
+# an interactive shell has a LINES of its own
+LAB_ARGS := $(if $(filter command,$(origin LINES)),--lines)
 export CMAKE_ARGS GPU JOBS CHANGE
 
 help: ## this list
@@ -24,8 +26,11 @@ test: ## every test: on the CPU executor, and on the GPU where there is one
 $(STEP_TARGETS): step%: ## the CUDA program of a step, or the executor's where there is no usable GPU
 	@tools/step.sh step $* $(ARGS)
 
-$(LAB_TARGETS): lab%: ## the same kernels on the CPU executor
-	@tools/step.sh lab $* $(ARGS)
+$(LAB_TARGETS): lab%: ## the same kernels on the CPU executor; LINES=1 prints their source lines with counts
+	@tools/step.sh lab $* $(LAB_ARGS) $(ARGS)
+
+lab: ## a kernel of your own on the CPU executor: make lab KERNEL=my.cuh
+	@tools/lab_kernel.sh '$(KERNEL)' $(LAB_ARGS) $(ARGS)
 
 env_check: ## what is wrong with driver, toolkit or architecture, and the fix
 	@tools/env_check.sh $(ARGS)
@@ -69,5 +74,5 @@ format-check: ## stop at a file that clang-format would change
 clean: ## remove the build folders
 	@rm -rf build build-*
 
-.PHONY: help run test env_check ladder journal counters sizes loops plots readme gpu-check format format-check clean \
+.PHONY: help run test lab env_check ladder journal counters sizes loops plots readme gpu-check format format-check clean \
         $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS)

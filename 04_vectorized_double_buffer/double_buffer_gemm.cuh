@@ -33,6 +33,7 @@ __global__ void __launch_bounds__(BlockTile::kThreads, 2) gemm_double_buffer_ker
     current = kStage - current;
   }
   // [/double buffer loop]
+  cp_async_wait<0>();  // a block must not end while a copy, here of the zeros, is under way
   write_tile<TwoGroupsOfFour, VECTOR>(C, sum, M, N, row0, col0, tx, ty);
 }
 // [/double buffer]

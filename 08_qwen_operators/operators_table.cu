@@ -1,6 +1,8 @@
 // 08 · the 21 operators of the article's list, each against its plain reference
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "07_positional_encoding/rope.cuh"
 #include "08_qwen_operators/article.hpp"
 #include "08_qwen_operators/attention_parts.cuh"
@@ -207,7 +209,11 @@ Problem build(const DecoderShape& s, const Shape& shape, uint64_t seed) {
   return p;
 }
 
-const DecoderShape& shape_here() { return device().gpu ? kArticle : kSmall; }
+// LAYER=small in the environment: the layer of the executor on a GPU too, so that ncu counts what the lab counts.
+const DecoderShape& shape_here() {
+  const char* layer = std::getenv("LAYER");
+  return device().gpu && !(layer && std::string(layer) == "small") ? kArticle : kSmall;
+}
 
 }  // namespace
 

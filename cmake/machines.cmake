@@ -29,6 +29,17 @@ if(TARGET Catch2::Catch2)
   target_link_libraries(catch_main PUBLIC Catch2::Catch2)
 endif()
 
+# How counts are shown; plain C++ on both machines. The cards travel inside the programs, so that they work from any folder
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/common/lab/cards.json)
+file(READ ${CMAKE_SOURCE_DIR}/common/lab/cards.json content)
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/lab_cards.inc
+     CONTENT "static const char kCardsJson[] = R\"json(${content})json\";\n")
+add_library(lab STATIC common/lab/cards.cpp common/lab/table.cpp common/lab/listing.cpp common/lab/page.cpp
+                       common/lab/json.cpp common/lab/unsupported.cpp)
+target_link_libraries(lab PUBLIC base)
+target_include_directories(lab PRIVATE ${CMAKE_BINARY_DIR}/generated)
+target_compile_definitions(lab PRIVATE SOURCE_ROOT="${CMAKE_SOURCE_DIR}")
+
 # ---- GPU -----------------------------------------------------------------------------------------------------------
 set(BUILD_GPU OFF)
 set(why "GPU=OFF was asked for")
@@ -47,7 +58,7 @@ if(BUILD_GPU)
   find_package(CUDAToolkit REQUIRED)
   add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/step.cu
                                 common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
-  target_link_libraries(common_gpu PUBLIC base CUDA::cudart_static)
+  target_link_libraries(common_gpu PUBLIC base lab CUDA::cudart_static)
   # -lineinfo lets compute-sanitizer and ncu name source lines; it costs no speed
   target_compile_options(common_gpu PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
   if(TARGET CUDA::cublas)
@@ -80,17 +91,31 @@ if(EXECUTOR)
   find_package(Boost REQUIRED COMPONENTS context)
   as_cxx(executor_sources common/bench.cu common/roofline.cu common/step.cu common/gemm_reference.cu common/gemm_step.cu
          common/cublas_gemm.cu)
-  add_library(common_executor STATIC common/device_executor.cpp common/simt/executor.cpp ${executor_sources})
-  target_link_libraries(common_executor PUBLIC base Boost::context)
+  add_library(common_executor STATIC common/device_executor.cpp
+    common/simt/block_runner.cpp common/simt/counts.cpp common/simt/device_memory.cpp common/simt/executor.cpp
+    common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/request_log.cpp
+    common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp ${executor_sources})
+  target_link_libraries(common_executor PUBLIC base lab Boost::context)
   # kernels look at the same bytes through several types, as CUDA allows
   target_compile_options(common_executor PUBLIC -fno-strict-aliasing -Wno-unknown-pragmas)
 endif()
 
-# add_step(NN [SOURCES main.cu …] [TESTS test.cu …] [SHARED decoder.cu …] [LIBRARIES …] [DEFINITIONS …])
+# Kernels that the executor counts and checks, access by access (common/simt/README.md): instrumented, and linked with no
+# sanitizer's runtime, because common_executor has what the instrumented code calls.
+add_library(instrumented INTERFACE)
+target_compile_options(instrumented INTERFACE
+  # DWARF 4: of DWARF 5, addr2line 2.40 takes a file that stands first in a line table for the .cpp that includes it
+  -O2 -g1 -gdwarf-4 -fsanitize=thread -fsanitize=bounds
+  # clang would leave out a read in front of a write to the same address
+  $<$<CXX_COMPILER_ID:Clang>:SHELL:-mllvm -tsan-instrument-read-before-write>)
+
+# add_step(NN [SOURCES main.cu …] [TESTS test.cu …] [SHARED decoder.cu …] [LIBRARIES …] [DEFINITIONS …] [PLAIN])
 # builds stepNN and stepNN_test for the GPU and labNN and labNN_test for the executor, and registers the tests. SHARED
 # sources belong to program and test alike and are compiled once a machine.
+# labNN is instrumented: it counts. labNN_test is not: it is fast. Nor is labNN of a PLAIN step (09 answers people, without
+# a GPU too); the instrumented form of its program is countNN.
 function(add_step number)
-  cmake_parse_arguments(STEP "" "" "SOURCES;TESTS;SHARED;LIBRARIES;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(STEP "PLAIN" "" "SOURCES;TESTS;SHARED;LIBRARIES;DEFINITIONS" ${ARGN})
   if(NOT STEP_SOURCES)
     set(STEP_SOURCES main.cu)
   endif()
@@ -107,6 +132,13 @@ function(add_step number)
       as_cxx(STEP_${kind} ${STEP_${kind}})
     endforeach()
     add_step_on_machine(lab${number} common_executor)
+    set(counting lab${number})
+    if(STEP_PLAIN)
+      set(counting count${number})
+      add_step_program(${counting} common_executor ${STEP_SOURCES} ${STEP_SHARED})
+      target_link_libraries(${counting} PRIVATE ${STEP_LIBRARIES})
+    endif()
+    target_link_libraries(${counting} PRIVATE instrumented)
     set_tests_properties(lab${number} PROPERTIES LABELS executor)
     if(number MATCHES "04|06|08")  # kernels with asynchronous copies: late in the run above, at once in this one
       add_test(NAME lab${number}_early_copies COMMAND lab${number}_test)
@@ -115,10 +147,14 @@ function(add_step number)
   endif()
 endfunction()
 
+macro(add_step_program name common)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE ${common})
+  target_compile_definitions(${name} PRIVATE ${STEP_DEFINITIONS})
+  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)  # the executor names kernels by their symbols
+endmacro()
+
 macro(add_step_on_machine name common)
-  add_executable(${name} ${STEP_SOURCES})
-  add_executable(${name}_test ${STEP_TESTS})
-  target_link_libraries(${name}_test PRIVATE catch_main)
   set(libraries ${common} ${STEP_LIBRARIES})
   if(STEP_SHARED)
     add_library(${name}_shared STATIC ${STEP_SHARED})
@@ -126,10 +162,8 @@ macro(add_step_on_machine name common)
     target_compile_definitions(${name}_shared PUBLIC ${STEP_DEFINITIONS})
     set(libraries ${name}_shared)
   endif()
-  foreach(program ${name} ${name}_test)
-    target_link_libraries(${program} PRIVATE ${libraries})
-    target_compile_definitions(${program} PRIVATE ${STEP_DEFINITIONS})
-    set_target_properties(${program} PROPERTIES ENABLE_EXPORTS ON)  # the executor names kernels by their symbols
-  endforeach()
+  add_step_program(${name} "${libraries}" ${STEP_SOURCES})
+  add_step_program(${name}_test "${libraries}" ${STEP_TESTS})
+  target_link_libraries(${name}_test PRIVATE catch_main)
   add_test(NAME ${name} COMMAND ${name}_test)
 endmacro()

@@ -7,6 +7,8 @@
 
 #include "common/device.hpp"
 #include "common/host_memory.hpp"
+#include "common/simt/counts.hpp"
+#include "common/simt/device_memory.hpp"
 
 namespace {
 std::atomic<size_t> in_use{0}, peak{0};
@@ -40,6 +42,7 @@ void* device_allocate(size_t bytes) {
   *static_cast<size_t*>(block) = bytes;
   char* data = static_cast<char*>(block) + kHeader;
   std::memset(data, 0xff, bytes);
+  if (simt::counting()) simt::add_device_memory(data, bytes);
   const size_t now = in_use += bytes;
   size_t seen = peak;
   while (now > seen && !peak.compare_exchange_weak(seen, now)) {
@@ -49,6 +52,7 @@ void* device_allocate(size_t bytes) {
 
 void device_free(void* address) noexcept {
   if (!address) return;
+  if (simt::counting()) simt::remove_device_memory(address);
   char* block = static_cast<char*>(address) - kHeader;
   in_use -= *reinterpret_cast<size_t*>(block);
   std::free(block);

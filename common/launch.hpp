@@ -68,7 +68,7 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, const LaunchConfig& how
                             const auto& c = *static_cast<const Closure*>(p);
                             std::apply(c.kernel, c.arguments);
                           },
-                          &closure, reinterpret_cast<const void*>(closure.kernel)};
+                          &closure, sizeof closure, reinterpret_cast<const void*>(closure.kernel)};
     simt::run_grid(work, grid, block, bytes);
   });
 }

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "common/bench.hpp"
+#include "common/lab/listing.hpp"
 #include "common/roofline.hpp"
 
 using nlohmann::json;
@@ -23,6 +24,9 @@ struct Options {
   int samples = 25;
   uint64_t seed = 1, order_seed = 0;
   std::string json_file;
+  // of the executor's programs only
+  std::string card = kDefaultCard, html_file;
+  bool list_cards = false, lines = false;
 };
 
 // What is known of a rung after it has run.
@@ -31,31 +35,34 @@ struct Row {
   Check check;
   Timing timing;
   double flop, bytes;
-  double barriers_per_block;
+  double barriers_per_block = 0;
+  std::vector<simt::KernelCounts> kernels = {};
   double gflops() const { return timing.seconds > 0 ? flop / timing.seconds * 1e-9 : 0; }
   double gbps() const { return timing.seconds > 0 ? bytes / timing.seconds * 1e-9 : 0; }
 };
 
-double barriers_per_block_since([[maybe_unused]] uint64_t barriers, [[maybe_unused]] uint64_t blocks) {
+// Runs `work` once and keeps what the executor counted in it.
+void run_counted([[maybe_unused]] Row& row, const std::function<void()>& work) {
 #if ON_GPU
-  return 0;
+  work();
 #else
+  const simt::Counters before = simt::counters();
+  simt::take_counts();  // what was counted so far belongs to the reference
+  work();
+  row.kernels = simt::take_counts();
   const simt::Counters now = simt::counters();
-  return now.blocks == blocks ? 0 : double(now.barriers - barriers) / double(now.blocks - blocks);
+  if (now.blocks > before.blocks)
+    row.barriers_per_block = double(now.barriers - before.barriers) / double(now.blocks - before.blocks);
 #endif
 }
 
 Row run_rung(const Problem& problem, const Rung& rung, const Options& options, Stream& stream) {
-  Row row{&rung, {}, {}, rung.flop >= 0 ? rung.flop : problem.flop, rung.bytes >= 0 ? rung.bytes : problem.bytes, 0};
+  Row row{&rung, {}, {}, rung.flop >= 0 ? rung.flop : problem.flop, rung.bytes >= 0 ? rung.bytes : problem.bytes};
   problem.poison();
-#if ON_GPU
-  const uint64_t barriers = 0, blocks = 0;
-#else
-  const uint64_t barriers = simt::counters().barriers, blocks = simt::counters().blocks;
-#endif
-  rung.run(stream, 0);
-  stream.synchronize();
-  row.barriers_per_block = barriers_per_block_since(barriers, blocks);
+  run_counted(row, [&] {
+    rung.run(stream, 0);
+    stream.synchronize();
+  });
   row.check = rung.check();
   if (row.check.ok && !options.check_only)
     row.timing = time_work(
@@ -115,20 +122,14 @@ void print_timed(const Step& step, const std::vector<Row>& rows, double peak) {
   }
 }
 
-void print_counted(const std::vector<Row>& rows) {
-  const Card& card = kCards[0];
-  fmt::print(" {:<38}{:>12}{:>12}{:>12}{:>16}{:>22}  check\n", "rung", "MFLOP", "least MB", "FLOP/byte",
-             "barriers/block", fmt::format("bound on {}", card.name + 7));
-  for (const Row& row : rows) {
-    if (!row.rung->skip.empty()) {
-      fmt::print(" {:<38}skipped: {}\n", row.rung->name, row.rung->skip);
-      continue;
-    }
-    const Bound bound = roofline(card, row.flop, row.bytes);
-    fmt::print(" {:<38}{:>12.2f}{:>12.3f}{:>12.2f}{:>16.1f}{:>22}  {}\n", row.rung->name, row.flop * 1e-6,
-               row.bytes * 1e-6, row.flop / row.bytes, row.barriers_per_block,
-               fmt::format("{:.2f} µs, {}", 1e6 * bound.seconds, bound.memory ? "memory" : "arithmetic"), verdict(row));
-  }
+// "Step 03 · bank-conflict padding"
+std::string title_of(const Step& step) {
+  return step.number.empty() ? step.title : fmt::format("Step {} · {}", step.number, step.title);
+}
+
+lab::Rung lab_rung(const Row& row) {
+  return {row.rung->name, row.check.text(), row.rung->note,         row.rung->skip,
+          row.flop,       row.bytes,        row.barriers_per_block, row.kernels};
 }
 
 json row_json(const Step& step, const Problem& problem, const Row& row, const std::vector<Row>& rows, double peak) {
@@ -145,6 +146,7 @@ json row_json(const Step& step, const Problem& problem, const Row& row, const st
          {"workspace_bytes", row.rung->workspace}};
   if (!row.rung->skip.empty()) j["skipped"] = row.rung->skip;
   if (!row.rung->note.empty()) j["note"] = row.rung->note;
+  if (!row.kernels.empty()) j["counts"] = lab::counts_json(lab_rung(row));
   if (row.timing.seconds > 0) {
     j["ms"] = 1e3 * row.timing.seconds;
     j["spread"] = row.timing.spread;
@@ -164,8 +166,23 @@ bool wanted(const Rung& rung, const Options& options) {
                      [&](const std::string& part) { return rung.name.find(part) != std::string::npos; });
 }
 
+// What a run leaves for the files.
+struct Output {
+  json rows = json::array();
+  std::vector<lab::Table> tables;  // the executor's
+};
+
+void print_counted(const Step& step, const Problem& problem, const std::vector<Row>& rows, const Options& options,
+                   Output& output) {
+  lab::Table table{title_of(step), problem.shape + " · " + problem.dtype, {}};
+  for (const Row& row : rows) table.rungs.push_back(lab_rung(row));
+  fmt::print("{}", lab::table_text(table, find_card(options.card)));
+  if (options.lines) fmt::print("{}", lab::listing_text(table));
+  output.tables.push_back(std::move(table));
+}
+
 // Builds, runs and prints one shape; returns whether every rung that ran was right.
-bool run_shape(const Step& step, const Shape& shape, const Options& options, json& rows_json) {
+bool run_shape(const Step& step, const Shape& shape, const Options& options, Output& output) {
   // On the executor, inputs, the reference in double and the copies that are compared lie in the same memory.
   const double needed = (device().gpu ? 1 : 4) * step.device_bytes(shape);
   const double available = static_cast<double>(free_device_bytes());
@@ -183,21 +200,20 @@ bool run_shape(const Step& step, const Shape& shape, const Options& options, jso
     if (rung.skip.empty())
       rows.push_back(run_rung(problem, rung, options, stream));
     else
-      rows.push_back({&rung, {}, {}, problem.flop, problem.bytes, 0});
+      rows.push_back({&rung, {}, {}, problem.flop, problem.bytes});
   }
-  const bool timed = device().gpu;
-  const double peak = timed && !options.check_only ? ceiling(step, problem) : 0;
-  if (timed)
+  const double peak = device().gpu && !options.check_only ? ceiling(step, problem) : 0;
+  if (device().gpu)
     print_timed(step, rows, peak);
   else
-    print_counted(rows);
+    print_counted(step, problem, rows, options, output);
   if (peak > 0)
     fmt::print(" ceiling: {:.0f} {}\n", peak * 1e-9,
                step.memory_bound ? "GB/s, a copy measured in this run (read + written)"
                                  : "GFLOPS, computed from multiprocessors × lanes × clock");
   bool ok = true;
   for (const Row& row : rows) {
-    rows_json.push_back(row_json(step, problem, row, rows, peak));
+    output.rows.push_back(row_json(step, problem, row, rows, peak));
     if (row.rung->skip.empty()) ok = ok && row.check.ok;
   }
   return ok;
@@ -231,15 +247,23 @@ std::vector<std::vector<Shape>> shapes_of(const std::vector<Step>& parts, const 
 }
 
 // Throws BadInput where `path` cannot be written; leaves no file behind that was not there.
-void check_writable(const std::string& path) {
+void check_writable(const char* option, const std::string& path) {
+  if (path.empty()) return;
   const bool existed = std::ifstream(path).good();
-  if (!std::ofstream(path, std::ios::app)) throw BadInput(fmt::format("--json {}: cannot be written", path));
+  if (!std::ofstream(path, std::ios::app)) throw BadInput(fmt::format("{} {}: cannot be written", option, path));
   if (!existed) std::remove(path.c_str());
+}
+
+void write_file(const char* option, const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  std::ofstream file(path);
+  if (!(file << text << "\n").flush()) throw BadInput(fmt::format("{} {}: cannot be written", option, path));
 }
 
 int run_command(const std::vector<Step>& parts, const Options& options, const std::string& command) {
   const auto shapes = shapes_of(parts, options);
-  if (!options.json_file.empty()) check_writable(options.json_file);
+  check_writable("--json", options.json_file);
+  check_writable("--html", options.html_file);
   if (const std::string reason = why_no_device(); !reason.empty()) {
     fmt::print(stderr, "{}. `make lab{}` runs the same kernels on the CPU; `make env_check` says what is wrong.\n",
                reason, parts[0].number);
@@ -248,26 +272,29 @@ int run_command(const std::vector<Step>& parts, const Options& options, const st
 #if !ON_GPU
   simt::set_block_order(options.order_seed);
 #endif
+  find_card(options.card);  // before any work
+  if (options.list_cards) {
+    fmt::print("{}", cards_text());
+    return kOk;
+  }
   if (options.list) {
     for (const Step& step : parts) list_rungs(step, options);
     return kOk;
   }
   bool ok = true;
-  json rows = json::array();
+  Output output;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (shapes[i].empty()) continue;
-    fmt::print("Step {} · {:<32} {}\n", parts[i].number, parts[i].title, machine_text());
-    for (const Shape& shape : shapes[i]) ok = run_shape(parts[i], shape, options, rows) && ok;
+    fmt::print("{:<42} {}\n", title_of(parts[i]), machine_text());
+    for (const Shape& shape : shapes[i]) ok = run_shape(parts[i], shape, options, output) && ok;
   }
-  if (rows.empty())
+  if (output.rows.empty())
     throw BadInput(fmt::format("--rung: no rung of step {} matches; --list names them", parts[0].number));
-  if (!options.json_file.empty()) {
-    std::ofstream file(options.json_file);
-    file << json{{"machine", json::parse(machine_json())}, {"command", command}, {"rows", rows}}.dump(
-                1, ' ', false, json::error_handler_t::replace)  // a file's name may be any bytes
-         << "\n";
-    if (!file.flush()) throw BadInput(fmt::format("--json {}: cannot be written", options.json_file));
-  }
+  const json results{{"machine", json::parse(machine_json())}, {"command", command}, {"rows", output.rows}};
+  // a file's name in the command may be any bytes
+  write_file("--json", options.json_file, results.dump(1, ' ', false, json::error_handler_t::replace));
+  if (!options.html_file.empty())
+    write_file("--html", options.html_file, lab::listing_html(output.tables, find_card(options.card)));
   return ok ? kOk : kCheckFailed;
 }
 
@@ -358,6 +385,12 @@ int run_steps(const std::vector<Step>& parts, int argc, char** argv) {
   app.add_option("--seed", options.seed, "seed of the inputs");
   app.add_option("--order-seed", options.order_seed, "executor: shuffle the order of blocks by this seed");
   app.add_option("--json", options.json_file, "also write the rows to this file");
+#if !ON_GPU
+  app.add_option("--card", options.card, "the card that bounds are predicted for");
+  app.add_flag("--list-cards", options.list_cards, "name the cards there are and stop");
+  app.add_flag("--lines", options.lines, "the kernels' source lines with their counts");
+  app.add_option("--html", options.html_file, "write table and source lines as one page to this file");
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

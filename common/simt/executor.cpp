@@ -1,359 +1,35 @@
 #include "common/simt/executor.hpp"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
-#include <boost/context/detail/fcontext.hpp>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <random>
 #include <thread>
 
 #include "common/error.hpp"
+#include "common/simt/block_runner.hpp"
+#include "common/simt/counts_total.hpp"
 
 namespace simt {
 namespace {
 
-namespace ctx = boost::context::detail;
-
-constexpr size_t kStackBytes = 64 * 1024, kGuardBytes = 4096;
-constexpr int kWarp = 32;
-
-// A stack on which CUDA threads run. It serves one after another until one of them has to wait.
-struct Fiber {
-  ctx::fcontext_t context = nullptr;
-  char* memory = nullptr;
-  Fiber() {
-    void* p = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) throw EnvironmentError("executor: no memory for the stacks of a block's threads");
-    memory = static_cast<char*>(p);
-    mprotect(memory, kGuardBytes, PROT_NONE);
-  }
-  ~Fiber() { munmap(memory, kGuardBytes + kStackBytes); }
-  Fiber(const Fiber&) = delete;
-  char* top() const { return memory + kGuardBytes + kStackBytes; }
-};
-
-struct AsyncCopy {
-  void* to;
-  const void* from;
-  int bytes, valid_bytes;
-};
-
-struct Thread {
-  uint3 index;
-  Fiber* fiber = nullptr;
-  bool finished = false;
-  std::vector<AsyncCopy> copies;   // issued, not yet visible
-  std::vector<size_t> group_ends;  // copies.size() at each commit
-};
-
-// Lanes that wait for each other at one warp-wide operation.
-struct WarpMeeting {
-  unsigned mask, arrived;
-  WarpOperation operation;
-  Site site;
-  void* slots[kWarp];
-};
-
-std::string kernel_name(const void* kernel) {
-  Dl_info info;
-  if (!dladdr(kernel, &info) || !info.dli_sname) return "kernel";
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
-  std::string name = status == 0 ? text.get() : info.dli_sname;
-  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
-  return name.substr(0, name.find('('));
-}
-
-// Runs the blocks that one host thread is given.
-class BlockRunner {
- public:
-  void run(const Work& work, uint3 block_index, dim3 grid, dim3 block, size_t shared_bytes);
-
-  int barrier(Site site, int vote);
-  void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site);
-  [[noreturn]] void fail(const std::string& reason, Site site, int thread);
-  int current() const { return current_; }
-  Thread& current_thread() { return threads_[current_]; }
-  void* shared_memory() { return shared_.get(); }
-  uint64_t barriers = 0;
-
- private:
-  static void fiber_main(ctx::transfer_t from);
-  void jump(Fiber* to);
-  void wait();           // suspends the current thread until somebody makes it ready
-  void run_next_here();  // on a fiber: starts threads while there are any, else leaves the fiber idle
-  void start_thread();
-  void finish_thread();
-  Fiber* idle_fiber();
-  int next_ready() {
-    const int thread = ready_.back();
-    ready_.pop_back();
-    return thread;
-  }
-  std::string name(int thread) const;
-  std::string deadlock_report() const;
-
-  const Work* work_ = nullptr;
-  std::vector<Thread> threads_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> idle_;
-  Fiber host_;  // stands for the host thread's own stack
-  Fiber* running_ = &host_;
-  // Who can go on, the next one last: lanes whose meeting is over go in front of other warps. So a warp runs as far
-  // ahead as it can, and what a missing barrier lets it read shows.
-  std::vector<int> ready_;
-  int count_ = 0, unstarted_ = 0, finished_ = 0, current_ = 0;
-  uint3 next_index_{0, 0, 0};
-
-  int arrived_ = 0, vote_ = 0, vote_result_ = 0, first_arrival_ = 0;
-  Site barrier_site_{"", 0};
-  std::vector<std::vector<WarpMeeting>> meetings_;  // per warp
-
-  std::string error_;
-  struct Free {
-    void operator()(char* p) const { std::free(p); }
-  };
-  std::unique_ptr<char, Free> shared_{static_cast<char*>(std::aligned_alloc(1024, 228 * 1024))};
-};
-
-thread_local BlockRunner* active = nullptr;
-
-void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block, size_t shared_bytes) {
-  work_ = &work;
-  count_ = static_cast<int>(block.x * block.y * block.z);
-  if (static_cast<int>(threads_.size()) < count_) threads_.resize(count_);
-  meetings_.resize((count_ + kWarp - 1) / kWarp);
-  for (auto& warp : meetings_) warp.clear();
-  ready_.clear();
-  unstarted_ = finished_ = arrived_ = vote_ = 0;
-  next_index_ = {0, 0, 0};
-  error_.clear();
-  std::memset(shared_.get(), 0xff, shared_bytes);  // NaN, so that a read before a write shows
-
-  ::blockIdx = block_index;
-  ::blockDim = block;
-  ::gridDim = grid;
-  active = this;
-  idle_.clear();
-  for (auto& fiber : fibers_) {
-    fiber->context = nullptr;
-    idle_.push_back(fiber.get());
-  }
-  jump(idle_fiber());
-  active = nullptr;
-  if (error_.empty() && finished_ < count_) error_ = deadlock_report();
-  if (!error_.empty()) throw KernelError(error_);
-}
-
-Fiber* BlockRunner::idle_fiber() {
-  if (idle_.empty()) {
-    fibers_.push_back(std::make_unique<Fiber>());
-    idle_.push_back(fibers_.back().get());
-  }
-  Fiber* fiber = idle_.back();
-  idle_.pop_back();
-  if (!fiber->context) fiber->context = ctx::make_fcontext(fiber->top(), kStackBytes, fiber_main);
-  return fiber;
-}
-
-// Leaves the running fiber and returns when somebody jumps back to it.
-void BlockRunner::jump(Fiber* to) {
-  Fiber* self = running_;
-  running_ = to;
-  const ctx::transfer_t back = ctx::jump_fcontext(to->context, self);
-  static_cast<Fiber*>(back.data)->context = back.fctx;
-}
-
-void BlockRunner::fiber_main(ctx::transfer_t from) {
-  static_cast<Fiber*>(from.data)->context = from.fctx;
-  BlockRunner* runner = active;
-  for (;;) {
-    try {
-      for (;;) runner->run_next_here();
-    } catch (const KernelError& error) {
-      runner->error_ = error.what();
-    } catch (const std::exception& error) {
-      runner->error_ = fmt::format("{}: {}", runner->name(runner->current_), error.what());
-    }
-    runner->jump(&runner->host_);  // the block is given up; its other fibers are never resumed
-  }
-}
-
-void BlockRunner::run_next_here() {
-  if (ready_.empty() && unstarted_ < count_) {
-    start_thread();
-    work_->invoke(work_->closure);
-    finish_thread();
-    return;
-  }
-  Fiber* next = &host_;
-  if (!ready_.empty()) {
-    current_ = next_ready();
-    next = threads_[current_].fiber;
-  }
-  idle_.push_back(running_);
-  jump(next);
-}
-
-void BlockRunner::start_thread() {
-  current_ = unstarted_++;
-  Thread& thread = threads_[current_];
-  thread.index = next_index_;
-  thread.finished = false;
-  thread.fiber = running_;
-  if (!thread.group_ends.empty() || !thread.copies.empty()) {
-    thread.copies.clear();
-    thread.group_ends.clear();
-  }
-  ::threadIdx = next_index_;
-  if (++next_index_.x == ::blockDim.x) {
-    next_index_.x = 0;
-    if (++next_index_.y == ::blockDim.y) {
-      next_index_.y = 0;
-      ++next_index_.z;
-    }
-  }
-}
-
-void BlockRunner::finish_thread() {
-  threads_[current_].finished = true;
-  ++finished_;
-  if (arrived_ > 0)
-    fail(
-        fmt::format("__syncthreads is waited for by {}, but {} has returned: a barrier must be reached by every thread",
-                    name(first_arrival_), name(current_)),
-        barrier_site_, first_arrival_);
-  for (const WarpMeeting& meeting : meetings_[current_ / kWarp])
-    if (meeting.mask >> (current_ % kWarp) & 1)
-      fail(fmt::format("mask {:#010x} names lane {}, which has returned", meeting.mask, current_ % kWarp), meeting.site,
-           current_);
-}
-
-void BlockRunner::wait() {
-  const int self = current_;
-  threads_[self].fiber = running_;
-  if (!ready_.empty()) {
-    current_ = next_ready();
-    jump(threads_[current_].fiber);
-  } else if (unstarted_ < count_) {
-    jump(idle_fiber());
-  } else {
-    jump(&host_);  // nobody can go on: a deadlock
-  }
-  current_ = self;
-  ::threadIdx = threads_[self].index;
-}
-
-int BlockRunner::barrier(Site site, int vote) {
-  if (arrived_ == 0) {
-    barrier_site_ = site;
-    first_arrival_ = current_;
-    if (finished_ > 0) {
-      int gone = 0;
-      while (!threads_[gone].finished) ++gone;
-      fail(fmt::format(
-               "__syncthreads is waited for by {}, but {} has returned: a barrier must be reached by every thread",
-               name(current_), name(gone)),
-           site, current_);
-    }
-  } else if (!(site == barrier_site_)) {
-    fail(fmt::format("divergent barrier: {} waits at {}:{} while {} waits here", name(first_arrival_),
-                     barrier_site_.file, barrier_site_.line, name(current_)),
-         site, current_);
-  }
-  vote_ += vote;
-  if (++arrived_ < count_) {
-    wait();
-    return vote_result_;
-  }
-  ++barriers;
-  vote_result_ = vote_;
-  arrived_ = vote_ = 0;
-  for (int i = count_ - 1; i >= 0; --i)
-    if (i != current_) ready_.push_back(i);
-  return vote_result_;
-}
-
-void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
-  const int warp = current_ / kWarp, lane = current_ % kWarp, first = warp * kWarp;
-  auto& waiting = meetings_[warp];
-  auto meeting = std::find_if(waiting.begin(), waiting.end(), [&](const WarpMeeting& m) {
-    return m.mask == mask && m.operation == operation && m.site == site;
-  });
-  if (meeting == waiting.end()) {
-    if (!(mask >> lane & 1))
-      fail(fmt::format("mask {:#010x} does not name the calling lane {}", mask, lane), site, current_);
-    for (int i = 0; i < kWarp; ++i) {
-      if (!(mask >> i & 1)) continue;
-      if (first + i >= count_)
-        fail(fmt::format("mask {:#010x} names lane {}, but this warp has only {} threads", mask, i, count_ - first),
-             site, current_);
-      if (first + i < unstarted_ && threads_[first + i].finished)
-        fail(fmt::format("mask {:#010x} names lane {}, which has returned", mask, i), site, current_);
-    }
-    waiting.push_back({mask, 0, operation, site, {}});
-    meeting = waiting.end() - 1;
-  }
-  meeting->slots[lane] = slot;
-  meeting->arrived |= 1u << lane;
-  if (meeting->arrived != mask) {
-    wait();
-    return;
-  }
-  operation(meeting->slots, mask);
-  *meeting = waiting.back();
-  waiting.pop_back();
-  for (int i = kWarp - 1; i >= 0; --i)
-    if ((mask >> i & 1) && i != lane) ready_.push_back(first + i);
-}
-
-std::string BlockRunner::name(int thread) const {
-  const uint3 t = threads_[thread].index;
-  return fmt::format("thread ({},{},{})", t.x, t.y, t.z);
-}
-
-void BlockRunner::fail(const std::string& reason, Site site, int thread) {
-  throw KernelError(fmt::format("{}:{}: {} block ({},{},{}) {}: {}", site.file, site.line, kernel_name(work_->kernel),
-                                ::blockIdx.x, ::blockIdx.y, ::blockIdx.z, name(thread), reason));
-}
-
-std::string BlockRunner::deadlock_report() const {
-  std::string text =
-      fmt::format("deadlock in {} block ({},{},{}): {} of {} threads cannot go on", kernel_name(work_->kernel),
-                  ::blockIdx.x, ::blockIdx.y, ::blockIdx.z, count_ - finished_, count_);
-  if (arrived_ > 0)
-    text += fmt::format("; {} wait at the barrier {}:{}, the first is {}", arrived_, barrier_site_.file,
-                        barrier_site_.line, name(first_arrival_));
-  for (size_t warp = 0; warp < meetings_.size(); ++warp)
-    for (const WarpMeeting& m : meetings_[warp])
-      text += fmt::format("; warp {}: lanes {:#010x} of mask {:#010x} wait at {}:{}", warp, m.arrived, m.mask,
-                          m.site.file, m.site.line);
-  return text;
-}
-
-// The pool -----------------------------------------------------------------------------------------------------------
-
+thread_local BlockRunner* active = nullptr;  // whose block runs on this host thread
 std::atomic<uint64_t> order_seed{0};
 std::atomic<bool> early_copies{[] {
   const char* text = std::getenv("SIMT_COPIES");
   return text && std::strcmp(text, "early") == 0;
 }()};
-
-void carry_out(const AsyncCopy& copy) {
-  if (copy.valid_bytes > 0) std::memcpy(copy.to, copy.from, copy.valid_bytes);
-  std::memset(static_cast<char*>(copy.to) + copy.valid_bytes, 0, copy.bytes - copy.valid_bytes);
-}
 std::atomic<uint64_t> total_launches{0}, total_blocks{0}, total_barriers{0};
+MakeObserver make_observer = nullptr;
+std::string absent_file;
+std::atomic<int> absent_line{0};
+
+bool absent(Site site) { return site.line == absent_line && absent_file == site.file; }
 
 // One grid on its way: workers take block numbers until none is left or one has failed.
 struct Grid {
@@ -361,6 +37,7 @@ struct Grid {
   dim3 grid, block;
   size_t shared_bytes;
   uint64_t blocks;
+  uint32_t first_block;         // the number of block 0 of this grid in the process
   std::vector<uint32_t> order;  // empty: ascending
   std::atomic<uint64_t> next{0};
   std::mutex mutex;
@@ -374,14 +51,17 @@ struct Grid {
       if (!order.empty()) i = order[i];
       const uint3 index{static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                         static_cast<unsigned>(i / grid.x / grid.y)};
+      active = &runner;
       try {
-        runner.run(work, index, grid, block, shared_bytes);
+        runner.run(work, index, grid, block, shared_bytes, first_block);
       } catch (...) {
         std::lock_guard<std::mutex> lock(mutex);
         if (!error) error = std::current_exception();
         next = blocks;
       }
+      active = nullptr;
     }
+    if (runner.observer()) runner.observer()->kernel_ends();
     total_barriers += runner.barriers;
     runner.barriers = 0;
   }
@@ -469,6 +149,7 @@ void set_early_copies(bool early) { early_copies = early; }
 Counters counters() { return {total_launches, total_blocks, total_barriers}; }
 
 void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_bytes) {
+  const Unheard unheard;
   if (active) active->fail("a kernel launches a kernel", {__FILE__, __LINE__}, active->current());
   check_launch(grid, block, dynamic_shared_bytes, work.kernel);
   Grid job{};
@@ -483,9 +164,11 @@ void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_byt
     std::shuffle(job.order.begin(), job.order.end(), std::mt19937_64(order_seed));
   }
   ++total_launches;
-  total_blocks += job.blocks;
   static std::mutex one_grid_at_a_time;
   std::lock_guard<std::mutex> lock(one_grid_at_a_time);
+  job.first_block = static_cast<uint32_t>(1 + total_blocks);
+  total_blocks += job.blocks;
+  if (make_observer) count_launch(work.kernel, job.blocks, uint64_t(block.x) * block.y * block.z);
   if (job.blocks == 1 || worker_count() == 1) {
     job.take_blocks();
   } else {
@@ -495,42 +178,83 @@ void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_byt
   if (job.error) std::rethrow_exception(job.error);
 }
 
-int block_barrier(Site site, int vote) { return active->barrier(site, vote); }
+void set_absent_barrier(const std::string& file, int line) {
+  absent_file = file;
+  absent_line = line;
+}
+
+void syncthreads(Site site) {
+  if (absent(site)) return;
+  const Unheard unheard;
+  active->barrier(site, 0);
+}
+
+void syncwarp(unsigned mask, Site site) {
+  if (absent(site)) return;
+  const Unheard unheard;
+  active->rendezvous(
+      mask, [](void* const*, unsigned) {}, nullptr, site);
+}
+
+int block_barrier(Site site, int vote) {
+  const Unheard unheard;
+  return active->barrier(site, vote);
+}
 
 void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
+  const Unheard unheard;
   active->rendezvous(mask, operation, slot, site);
 }
 
+thread_local Observer* listener = nullptr;
+void set_observer(MakeObserver make) { make_observer = make; }
+MakeObserver observer() { return make_observer; }
+
 int lane_id() { return active->current() % kWarp; }
+
+void thread_fence() {
+  const Unheard unheard;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (active->observer()) active->observer()->fence();
+}
 
 void* dynamic_shared_memory() { return active->shared_memory(); }
 
 void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site site) {
+  const Unheard unheard;
   const uintptr_t read = valid_bytes > 0 ? reinterpret_cast<uintptr_t>(from) : 0;
   if ((reinterpret_cast<uintptr_t>(to) | read) % static_cast<unsigned>(bytes) != 0)
     active->fail(fmt::format("cp.async: an address is not a multiple of {} bytes", bytes), site, active->current());
-  if (early_copies)
-    carry_out({to, from, bytes, valid_bytes});
-  else
-    active->current_thread().copies.push_back({to, from, bytes, valid_bytes});
+  AsyncCopy copy{to, from, bytes, valid_bytes, early_copies, site, __builtin_return_address(0)};
+  if (active->observer()) active->observer()->copy_begins(copy);
+  if (copy.done) carry_out(copy);
+  active->current_thread().copies.push_back(copy);
 }
 
 void async_commit() {
+  const Unheard unheard;
   Thread& thread = active->current_thread();
   thread.group_ends.push_back(thread.copies.size());
 }
 
 void async_wait(int groups_left) {
+  const Unheard unheard;
   Thread& thread = active->current_thread();
   const int groups = static_cast<int>(thread.group_ends.size()) - groups_left;
   if (groups <= 0) return;
   const size_t end = thread.group_ends[groups - 1];
-  for (size_t i = 0; i < end; ++i) carry_out(thread.copies[i]);
+  for (size_t i = 0; i < end; ++i) {
+    if (!thread.copies[i].done) carry_out(thread.copies[i]);
+    if (active->observer()) active->observer()->copy_ends(thread.copies[i]);
+  }
   thread.copies.erase(thread.copies.begin(), thread.copies.begin() + end);
   thread.group_ends.erase(thread.group_ends.begin(), thread.group_ends.begin() + groups);
   for (size_t& group_end : thread.group_ends) group_end -= end;
 }
 
-void fail(const char* reason, Site site) { active->fail(reason, site, active->current()); }
+void fail(const char* reason, Site site) {
+  const Unheard unheard;
+  active->fail(reason, site, active->current());
+}
 
 }  // namespace simt

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "common/simt/cuda_types.hpp"
@@ -38,6 +39,7 @@ struct Site {
 struct Work {
   void (*invoke)(const void* closure);  // calls the kernel once, for the CUDA thread that is current
   const void* closure;
+  size_t closure_bytes;
   const void* kernel;  // the kernel's address; names it in messages
 };
 
@@ -56,6 +58,9 @@ void set_block_order(uint64_t seed);
 // environment variable SIMT_COPIES is "early".
 void set_early_copies(bool early);
 
+// For experiments: the __syncthreads or __syncwarp of that line is taken for absent; line 0 brings all of them back.
+void set_absent_barrier(const std::string& file, int line);
+
 // Counts of everything run since the start of the process.
 struct Counters {
   uint64_t launches = 0, blocks = 0, barriers = 0;  // barriers: block-wide rendezvous, summed over blocks
@@ -67,12 +72,16 @@ Counters counters();
 // Waits until every thread of the block is here. `vote` is added up over the block; returns the sum.
 int block_barrier(Site site, int vote);
 
+void syncthreads(Site site);
+void syncwarp(unsigned mask, Site site);
+
 // Waits until every lane named in `mask` is here with the same mask, operation and site; the last one to come calls
 // operation(slots, mask) for all. `slot` is this lane's argument record and stays on its stack.
 using WarpOperation = void (*)(void* const slots[32], unsigned mask);
 void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site);
 
 int lane_id();
+void thread_fence();
 void* dynamic_shared_memory();
 
 // cp.async: see set_early_copies.

@@ -9,19 +9,17 @@
 
 // Barriers -----------------------------------------------------------------------------------------------------------
 
-inline void __syncthreads(SIMT_SITE) { simt::block_barrier({file, line}, 0); }
+inline void __syncthreads(SIMT_SITE) { simt::syncthreads({file, line}); }
 inline int __syncthreads_count(int predicate, SIMT_SITE) { return simt::block_barrier({file, line}, predicate != 0); }
 inline int __syncthreads_or(int predicate, SIMT_SITE) { return simt::block_barrier({file, line}, predicate != 0) != 0; }
 inline int __syncthreads_and(int predicate, SIMT_SITE) {
   return simt::block_barrier({file, line}, predicate == 0) == 0;
 }
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE) {
-  simt::warp_rendezvous(mask, [](void* const*, unsigned) {}, nullptr, {file, line});
-}
+inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE) { simt::syncwarp(mask, {file, line}); }
 
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { simt::thread_fence(); }
+inline void __threadfence_block() {}  // the threads of a block run on one host thread
 
 // Shuffles -----------------------------------------------------------------------------------------------------------
 

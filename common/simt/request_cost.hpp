@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <set>
 
 namespace simt {
 
@@ -21,6 +20,30 @@ struct WarpRequest {
 // How a request is served: wavefronts it takes, and the fewest a request of its width can take.
 struct SharedCost {
   int wavefronts = 0, least = 0;
+};
+
+// The distinct words that lanes want of each of the 32 banks: a chain per bank. An instrumented build asks this for every
+// request, so nothing is allocated.
+class BankWords {
+ public:
+  BankWords() { first_.fill(-1), count_.fill(0); }
+  void add(int64_t word) {
+    const size_t bank = static_cast<size_t>(word % 32);
+    for (int i = first_[bank]; i >= 0; i = next_[i])
+      if (word_[i] == word) return;
+    word_[used_] = word;
+    next_[used_] = first_[bank];
+    first_[bank] = used_++;
+    most_ = std::max(most_, ++count_[bank]);
+  }
+  int most() const { return most_; }
+
+ private:
+  static constexpr int kMost = 32 * 5;  // 16 bytes that start between words touch five
+  std::array<int64_t, kMost> word_;
+  std::array<int, kMost> next_;
+  std::array<int, 32> first_, count_;
+  int used_ = 0, most_ = 0;
 };
 
 // Shared memory has 32 banks of 4 bytes. A part of the warp takes as many wavefronts as the bank with the most distinct
@@ -38,27 +61,35 @@ inline SharedCost shared_cost(const WarpRequest& r) {
   if (r.load && lanes < 32 && (paired(1) || paired(2))) lanes *= 2;
   SharedCost cost;
   for (int first = 0; first < 32; first += lanes) {
-    std::array<std::set<int64_t>, 32> words;
+    BankWords words;
     for (int lane = first; lane < first + lanes; ++lane)
       if (r.address[lane] >= 0)
-        for (int64_t word = r.address[lane] / 4; word * 4 < r.address[lane] + r.bytes; ++word)
-          words[word % 32].insert(word);
-    size_t most = 0;
-    for (const auto& bank : words) most = std::max(most, bank.size());
-    cost.wavefronts += static_cast<int>(most);
-    cost.least += most > 0;
+        for (int64_t word = r.address[lane] / 4; word * 4 < r.address[lane] + r.bytes; ++word) words.add(word);
+    cost.wavefronts += words.most();
+    cost.least += words.most() > 0;
   }
   return cost;
 }
 
-// Global memory moves sectors of 32 bytes: as many as the request touches.
-inline int global_sectors(const WarpRequest& r) {
-  std::set<int64_t> sectors;
-  for (const int64_t address : r.address)
-    if (address >= 0)
-      for (int64_t byte = address; byte < address + r.bytes; ++byte) sectors.insert(byte / 32);
-  return static_cast<int>(sectors.size());
+// How many different pieces of `size` bytes, a power of two of at least 32, a request touches.
+inline int pieces_touched(const WarpRequest& r, int size) {
+  std::array<int64_t, 64> seen;  // a lane touches two at most
+  int count = 0;
+  int64_t last = -1;
+  for (const int64_t address : r.address) {
+    if (address < 0) continue;
+    for (int64_t piece = address / size; piece * size < address + r.bytes; ++piece) {
+      if (piece == last) continue;
+      last = piece;
+      if (std::find(seen.begin(), seen.begin() + count, piece) == seen.begin() + count) seen[count++] = piece;
+    }
+  }
+  return count;
 }
+
+// Global memory moves sectors of 32 bytes, as many as the request touches, and looks up lines of 128 bytes.
+inline int global_sectors(const WarpRequest& r) { return pieces_touched(r, 32); }
+inline int global_lines(const WarpRequest& r) { return pieces_touched(r, 128); }
 
 // The request in which every lane moves `bytes` bytes at byte address at(lane).
 template <class Address>

@@ -8,7 +8,7 @@ namespace simt {
 constexpr unsigned kFullWarp = 0xffffffffu;
 
 struct LdmatrixSlot {
-  const void* row;  // lane 8i+r names row r of matrix i: 8 values of 2 bytes, 16-byte aligned
+  uint16_t row[8];  // lane 8i+r brings row r of matrix i: 16 bytes from a 16-byte boundary
   uint32_t result[4];
 };
 
@@ -17,17 +17,19 @@ struct LdmatrixSlot {
 template <int count, bool transposed>
 void ldmatrix(uint32_t* result, const void* row, Site site) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("ldmatrix: a row address is not a multiple of 16 bytes", site);
-  LdmatrixSlot mine{row, {}};
+  LdmatrixSlot mine{};
+  if (lane_id() < 8 * count) std::memcpy(mine.row, row, 16);
   warp_rendezvous(
       kFullWarp,
       [](void* const slots[32], unsigned) {
         for (int matrix = 0; matrix < count; ++matrix) {
-          uint16_t value[8][8];
-          for (int r = 0; r < 8; ++r) std::memcpy(value[r], static_cast<LdmatrixSlot*>(slots[8 * matrix + r])->row, 16);
+          const auto value = [&](int r, int c) -> uint32_t {
+            return static_cast<LdmatrixSlot*>(slots[8 * matrix + r])->row[c];
+          };
           for (int lane = 0; lane < 32; ++lane) {
             const int major = lane / 4, minor = lane % 4 * 2;
-            const uint32_t low = transposed ? value[minor][major] : value[major][minor];
-            const uint32_t high = transposed ? value[minor + 1][major] : value[major][minor + 1];
+            const uint32_t low = transposed ? value(minor, major) : value(major, minor);
+            const uint32_t high = transposed ? value(minor + 1, major) : value(major, minor + 1);
             static_cast<LdmatrixSlot*>(slots[lane])->result[matrix] = low | high << 16;
           }
         }

@@ -1,0 +1,146 @@
+#include "common/simt/request_log.hpp"
+
+namespace simt {
+
+RequestLog::RequestLog() : table_(1024, -1) {
+  clear();
+  next_warp();
+}
+
+namespace {
+size_t hash(const Instruction& i) {
+  const uint64_t kind = uint64_t(i.bytes) * 4 + (i.space == Space::shared) * 2 + i.load;
+  return ((reinterpret_cast<uintptr_t>(i.pc) << 7 ^ kind) * 0x9e3779b97f4a7c15u) >> 32;
+}
+}  // namespace
+
+int RequestLog::source_of(const Instruction& instruction) {
+  for (size_t slot = hash(instruction);; ++slot) {
+    int& index = table_[slot & (table_.size() - 1)];
+    if (index >= 0 && sources_[index].instruction == instruction) return index;
+    if (index >= 0) continue;
+    const int added = index = static_cast<int>(sources_.size());
+    sources_.push_back({instruction, {}});
+    if (2 * sources_.size() > table_.size()) grow();
+    return added;
+  }
+}
+
+void RequestLog::grow() {
+  table_.assign(4 * table_.size(), -1);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    size_t slot = hash(sources_[i].instruction);
+    while (table_[slot & (table_.size() - 1)] >= 0) ++slot;
+    table_[slot & (table_.size() - 1)] = static_cast<int>(i);
+  }
+}
+
+bool RequestLog::open_later(int source, int from) const {
+  while (from && open_[from].source != source) from = open_[from].next;
+  return from;
+}
+
+// The open request that the lane's access belongs to; a new one where there is none.
+int RequestLog::find(int source, uintptr_t pc, int lane) {
+  int before = at_[lane], next = open_[before].next;
+  if (next && open_[next].source == source) return next;
+  uintptr_t last = pc_[lane];
+  const auto pass = [&] {
+    last = open_[next].pc;
+    before = next;
+    next = open_[next].next;
+  };
+  if (pc > last || open_later(source, next)) {
+    if (pc <= last) {  // back to the top of a loop: passes the rest of this turn
+      while (next && open_[next].pc > last) pass();
+      last = 0;
+    }
+    while (next && open_[next].pc < pc && open_[next].pc > last) pass();
+  }
+  if (next && open_[next].source == source) return next;
+  const int added = static_cast<int>(open_.size());
+  open_.emplace_back();
+  open_[added].source = source;
+  open_[added].next = next;
+  open_[added].pc = pc;
+  open_[added].lanes = 0;
+  open_[added].address.fill(-1);
+  open_[before].next = added;
+  return added;
+}
+
+void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address) {
+  const auto pc = reinterpret_cast<uintptr_t>(instruction.pc);
+  const int index = find(source_of(instruction), pc, lane);
+  Open& open = open_[index];
+  open.lanes |= 1u << lane;
+  open.address[lane] = static_cast<int64_t>(address);
+  at_[lane] = index;
+  pc_[lane] = pc;
+}
+
+void RequestLog::close(const Open& open) {
+  Source& source = sources_[open.source];
+  WarpRequest request;
+  request.bytes = source.instruction.bytes;
+  request.load = source.instruction.load;
+  request.address = open.address;
+  Tally& tally = source.tally;
+  ++tally.requests;
+  tally.lanes += static_cast<uint64_t>(__builtin_popcount(open.lanes));
+  if (source.instruction.space == Space::global) {
+    tally.sectors += static_cast<uint64_t>(global_sectors(request));
+    tally.l1_lines += static_cast<uint64_t>(global_lines(request));
+  } else {
+    const SharedCost cost = shared_cost(request);
+    tally.wavefronts += static_cast<uint64_t>(cost.wavefronts);
+    tally.least_wavefronts += static_cast<uint64_t>(cost.least);
+  }
+}
+
+void RequestLog::clear() {
+  open_.resize(1);
+  open_[0].next = 0;
+  at_.fill(0);
+}
+
+void RequestLog::close_all() {
+  for (int i = open_[0].next; i; i = open_[i].next) close(open_[i]);
+  clear();
+}
+
+void RequestLog::close_passed(unsigned lanes) {
+  unsigned here = 0;  // a lane that has passed no more than what is closed already
+  for (int lane = 0; lane < 32; ++lane)
+    if (at_[lane] == 0) here |= 1u << lane;
+  int& first = open_[0].next;
+  while (first && !(here & lanes)) {
+    close(open_[first]);
+    for (int lane = 0; lane < 32; ++lane)
+      if (at_[lane] == first) {
+        here |= 1u << lane;
+        at_[lane] = 0;
+      }
+    first = open_[first].next;
+  }
+  if (!first)
+    clear();
+  else if (open_.size() > kMostOpen)
+    close_all();
+}
+
+void RequestLog::next_warp() {
+  close_all();
+  pc_.fill(0);
+}
+
+std::vector<std::pair<Instruction, Tally>> RequestLog::take() {
+  close_all();
+  std::vector<std::pair<Instruction, Tally>> result;
+  for (const Source& source : sources_) result.emplace_back(source.instruction, source.tally);
+  sources_.clear();
+  std::fill(table_.begin(), table_.end(), -1);
+  return result;
+}
+
+}  // namespace simt

@@ -1,0 +1,232 @@
+// What the instrumented build counts: kernels whose requests can be counted by hand.
+#include <algorithm>
+
+#include "common/simt/counts.hpp"
+#include "common/simt/instrumented_test.hpp"
+
+namespace counted {
+
+void rows_and_columns(const float* in, float* out) {
+  __shared__ float tile[32][32], padded[32][33];
+  const int t = threadIdx.x;
+  tile[t][0] = in[t];         // [column]
+  padded[t][0] = in[32 * t];  // [padded]
+  __syncthreads();
+  out[32 * blockIdx.x + t] = tile[0][0] + padded[0][0];  // [broadcast]
+}
+void two_tiles(const float* in, float* out) {
+  __shared__ float tile[128];
+  const int t = threadIdx.x;
+  tile[t] = in[t];
+  __syncthreads();
+  const float first = tile[127 - t];  // [first tile]
+  __syncthreads();
+  tile[t] = 2 * first;
+  __syncthreads();
+  out[t] = tile[127 - t];  // [second tile]
+}
+void vectors(const float* in, float* out) {
+  float* tile = dynamic_shared<float>();
+  store_vec(tile + 4 * threadIdx.x, load_vec<float4>(in + 4 * threadIdx.x));  // [float4]
+  __syncwarp();
+  store_vec(out + 2 * threadIdx.x, load_vec<float2>(tile + 2 * threadIdx.x));  // [float2]
+}
+void divergent(const float* in, float* out) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = 0; i < 8; ++i) {
+    if (i % 2 == t % 2) sum += in[t];  // [turns]: half a warp in each of the 8 turns
+    sum += in[32 + i];                 // [all]
+  }
+  out[t] = sum;
+}
+void two_branches(const float* in, float* out) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = 0; i < 8; ++i) {
+    sum += in[i];  // [head]
+    if ((i + t) % 2)
+      sum += in[32 + t];  // [one branch]
+    else
+      sum -= in[t];  // [other branch]
+  }
+  out[t] = sum;
+}
+void own_number_of_turns(const float* in, float* out) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = 0; i <= t; ++i) sum += in[i];  // [own turns]
+  out[t] = sum;                               // [together again]
+}
+void long_loop(const float* in, float* out, int n) {
+  float sum = 0;
+  for (int i = 0; i < n; ++i) sum += in[(i * 32 + threadIdx.x) % 1024];  // [loop]
+  out[threadIdx.x] = sum;
+}
+void half_warps_shuffle(const float* in, float* out) {
+  float v = in[threadIdx.x];  // [before]
+  const unsigned mask = threadIdx.x < 16 ? 0xffffu : 0xffff0000u;
+  for (int o = 8; o > 0; o /= 2) v += __shfl_xor_sync(mask, v, o);
+  out[threadIdx.x] = v;  // [after]
+}
+void copies(const float4* in, float* out) {
+  __shared__ float4 tile[32];
+  cp_async_16(&tile[threadIdx.x], &in[threadIdx.x], threadIdx.x < 24);  // [copy]
+  cp_async_commit();
+  cp_async_wait<0>();
+  __syncthreads();
+  out[threadIdx.x] = tile[31 - threadIdx.x].x;
+}
+void matrices(const uint4* in, uint4* out) {
+  __shared__ uint4 rows[32];
+  store_vec(&rows[threadIdx.x], load_vec<uint4>(&in[threadIdx.x]));
+  __syncthreads();
+  uint32_t r[4];
+  ldmatrix_x4(r, &rows[threadIdx.x]);  // [ldmatrix]
+  store_vec(&out[threadIdx.x], make_uint4(r[0], r[1], r[2], r[3]));
+}
+void atomics(int* sum) {
+  atomicAdd(sum + threadIdx.x % 8, 1);  // [atomic]
+}
+void bytes_of_two(const uint16_t* in, uint16_t* out) {
+  out[threadIdx.x] = in[threadIdx.x];  // [halves]
+}
+
+simt::KernelCounts count(const std::function<void(Stream&)>& work) {
+  Stream stream;
+  simt::take_counts();
+  work(stream);
+  const auto kernels = simt::take_counts();
+  REQUIRE(kernels.size() == 1);
+  return kernels[0];
+}
+
+}  // namespace counted
+using namespace counted;
+using simt::Space;
+
+TEST_CASE("counts: this is an instrumented build") { CHECK(simt::counting()); }
+
+TEST_CASE("counts: columns, padding, broadcasts") {
+  DeviceBuffer<float> in(std::vector<float>(1024, 1.f)), out(96);
+  const auto k = count([&](Stream& s) { launch(rows_and_columns, dim3(3), dim3(32), on(s), in.data(), out.data()); });
+  CHECK(k.kernel == "counted::rows_and_columns");
+  CHECK(k.launches == 1);
+  CHECK(k.blocks == 3);
+  CHECK(k.threads == 96);
+  CHECK(k.barriers == 3);
+  REQUIRE(k.barrier_lines.size() == 1);
+  CHECK(k.barrier_lines[0].count == 3);
+  const auto column = line_of(k, "column", Space::shared, false);
+  CHECK(column.requests == 3);
+  CHECK(column.lanes == 96);
+  CHECK(column.bytes == 384);
+  CHECK(column.wavefronts == 96);
+  CHECK(column.least_wavefronts == 3);
+  const auto row = line_of(k, "column", Space::global, true);
+  CHECK(row.sectors == 12);
+  CHECK(row.l1_lines == 3);
+  CHECK(line_of(k, "padded", Space::shared, false).wavefronts == 3);
+  CHECK(line_of(k, "padded", Space::global, true).sectors == 96);
+  CHECK(line_of(k, "padded", Space::global, true).l1_lines == 96);
+  CHECK(line_of(k, "broadcast", Space::shared, true).wavefronts == 6);
+}
+TEST_CASE("counts: one vector access is one request") {
+  DeviceBuffer<float> in(std::vector<float>(128, 1.f)), out(64);
+  const auto k = count([&](Stream& s) { launch(vectors, dim3(1), dim3(32), on(s).smem(512), in.data(), out.data()); });
+  const auto load = line_of(k, "float4", Space::global, true), store = line_of(k, "float4", Space::shared, false);
+  CHECK(load.bytes_per_lane == 16);
+  CHECK(load.requests == 1);
+  CHECK(load.sectors == 16);
+  CHECK(store.wavefronts == 4);
+  CHECK(store.least_wavefronts == 4);
+  CHECK(line_of(k, "float2", Space::shared, true).wavefronts == 2);
+  CHECK(line_of(k, "float2", Space::global, false).bytes_per_lane == 8);
+}
+TEST_CASE("counts: lanes that are elsewhere take no part in a request") {
+  DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
+  const auto k = count([&](Stream& s) { launch(divergent, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  const auto turns = line_of(k, "turns", Space::global, true);
+  CHECK(turns.requests == 8);
+  CHECK(turns.lanes == 128);
+  CHECK(line_of(k, "all", Space::global, true).requests == 8);
+  CHECK(line_of(k, "all", Space::global, true).lanes == 256);
+}
+TEST_CASE("counts: two branches are two requests, and the next turn of the loop is one again") {
+  DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
+  const auto k = count([&](Stream& s) { launch(two_branches, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  for (const char* branch : {"one branch", "other branch"}) {
+    CHECK(line_of(k, branch, Space::global, true).requests == 8);
+    CHECK(line_of(k, branch, Space::global, true).lanes == 128);
+  }
+  CHECK(line_of(k, "head", Space::global, true).requests == 8);
+}
+TEST_CASE("counts: lanes leave a loop one by one") {
+  DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
+  const auto k =
+      count([&](Stream& s) { launch(own_number_of_turns, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  CHECK(line_of(k, "own turns", Space::global, true).requests == 32);
+  CHECK(line_of(k, "own turns", Space::global, true).lanes == 32 * 33 / 2);
+  CHECK(line_of(k, "together again", Space::global, false).requests == 1);
+}
+TEST_CASE("counts: a loop longer than any window, a warp that is not full") {
+  DeviceBuffer<float> in(std::vector<float>(1024, 1.f)), out(40);
+  const auto k = count([&](Stream& s) { launch(long_loop, dim3(1), dim3(40), on(s), in.data(), out.data(), 5000); });
+  const auto loop = line_of(k, "loop", Space::global, true);
+  CHECK(loop.requests == 10000);
+  CHECK(loop.lanes == 200000);
+  CHECK(loop.sectors == 5000 * 4 + 5000);
+}
+TEST_CASE("counts: half warps that meet apart still load together") {
+  DeviceBuffer<float> in(std::vector<float>(32, 1.f)), out(32);
+  const auto k = count([&](Stream& s) { launch(half_warps_shuffle, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  CHECK(line_of(k, "before", Space::global, true).requests == 1);
+  CHECK(line_of(k, "after", Space::global, false).requests == 1);
+}
+TEST_CASE("counts: asynchronous copies, matrix loads, atomics, two bytes a lane") {
+  DeviceBuffer<float4> in(std::vector<float4>(32)), out(32);
+  DeviceBuffer<int> sums(std::vector<int>(8, 0));
+  auto k = count(
+      [&](Stream& s) { launch(copies, dim3(1), dim3(32), on(s), in.data(), reinterpret_cast<float*>(out.data())); });
+  CHECK(line_of(k, "copy", Space::global, true).lanes == 24);
+  CHECK(line_of(k, "copy", Space::global, true).sectors == 12);
+  CHECK(line_of(k, "copy", Space::shared, false).lanes == 32);
+  CHECK(line_of(k, "copy", Space::shared, false).wavefronts == 4);
+  auto* words = reinterpret_cast<uint4*>(in.data());
+  k = count(
+      [&](Stream& s) { launch(matrices, dim3(1), dim3(32), on(s), words, reinterpret_cast<uint4*>(out.data())); });
+  CHECK(line_of(k, "ldmatrix", Space::shared, true).requests == 1);
+  CHECK(line_of(k, "ldmatrix", Space::shared, true).wavefronts == 4);
+  k = count([&](Stream& s) { launch(atomics, dim3(1), dim3(32), on(s), sums.data()); });
+  CHECK(line_of(k, "atomic", Space::global, false).requests == 1);
+  CHECK(line_of(k, "atomic", Space::global, false).lanes == 32);
+  CHECK(sums.to_host()[3] == 4);
+  auto* halves = reinterpret_cast<uint16_t*>(in.data());
+  k = count([&](Stream& s) { launch(bytes_of_two, dim3(1), dim3(32), on(s), halves, halves + 64); });
+  CHECK(line_of(k, "halves", Space::global, true).sectors == 2);
+  CHECK(line_of(k, "halves", Space::global, false).bytes == 64);
+}
+TEST_CASE("counts: what was taken is gone, kernels come in order of their first launch") {
+  DeviceBuffer<float> in(std::vector<float>(1024, 1.f)), out(64);
+  Stream s;
+  simt::take_counts();
+  for (int i = 0; i < 2; ++i) {
+    launch(long_loop, dim3(1), dim3(32), on(s), in.data(), out.data(), 3);
+    launch(rows_and_columns, dim3(1), dim3(32), on(s), in.data(), out.data());
+  }
+  const auto kernels = simt::take_counts();
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0].kernel == "counted::long_loop");
+  CHECK(kernels[0].launches == 2);
+  CHECK(line_of(kernels[0], "loop", Space::global, true).requests == 6);
+  CHECK(std::is_sorted(kernels[1].lines.begin(), kernels[1].lines.end(),
+                       [](const auto& a, const auto& b) { return a.line < b.line; }));
+  CHECK(simt::take_counts().empty());
+}
+TEST_CASE("counts: a warp is one request behind a barrier too, whichever of its threads came last") {
+  DeviceBuffer<float> in(std::vector<float>(32 * 128, 1.f)), out(128);
+  const auto k = count([&](Stream& s) { launch(two_tiles, dim3(1), dim3(128), on(s), in.data(), out.data()); });
+  CHECK(line_of(k, "first tile", Space::shared, true).requests == 4);
+  CHECK(line_of(k, "second tile", Space::shared, true).requests == 4);
+  CHECK(line_of(k, "second tile", Space::shared, true).lanes == 128);
+}

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The lab's counts beside the hardware's: sectors, requests and wavefronts of every kernel, by ncu and by the executor.
+
+    tools/compare_counters.py                                on a GPU: ncu and lab run, results/counters.json is written
+    tools/compare_counters.py --from-json results/counters.json  no GPU: the hardware's numbers from the file, the lab anew
+    tools/compare_counters.py --check results/counters.json  the same, nothing written; status 1 at a difference without reason
+
+One ncu run a step program with the shapes of PLAN; the lab runs the same command line. The i-th launch of a kernel there is
+the i-th launch here: both run the rungs in one order, and names are compared without arguments. A Markdown table goes
+to stdout: what ncu counted, and behind it the lab's number where that differs.
+
+Read from `labNN --json`, in each row that ran a kernel:
+  counts.barriers_per_block
+  counts.global.load, .store    {requests, sectors, l1_lines, bytes}: of warps; 32-byte sectors; 128-byte lines; of lanes
+  counts.shared.load, .store    {requests, wavefronts, least_wavefronts, bytes}
+  counts.kernels[]              {kernel, launches, blocks, threads, barriers, flops (where declared), global, shared, lines}
+  counts.kernels[].lines[]      {file, line, space, load, bytes_per_lane, requests, lanes, and sectors and l1_lines, or
+                                wavefronts and least_wavefronts}
+Written: {machine, commit, command, programs: [{program, arguments, kernels: [{rung, shape, kernel, launches,
+metrics: {of ncu}, ncu: {counter: sum of its metrics}, lab: {counter: count}, why: {counter: reason}}]}]}. Exit status: 0; 1 differences without a reason, or ncu
+failed; 2 usage; 77 no ncu or no CUDA program.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from counters import COUNTERS, Trouble, explain, kernel_function, lab_kernels, markdown, pair, parse_ncu
+from profile_step import find_ncu
+from results import ROOT, commit
+
+# Program, command line. Left out are rungs whose kernel or grid follows the number of multiprocessors.
+PLAN = [
+    ("01", ["--shape", "192x160x136", "--shape", "65x33x17", "--rung", "coalesced"]),  # both: "uncoalesced" has it inside
+    ("02", ["--shape", "192x160x136", "--shape", "65x33x17", "--rung", "02 "]),
+    ("03", ["--shape", "192x160x136", "--shape", "65x33x17", "--shape", "320x224", "--shape", "65x33", "--rung", "03 ",
+            "--rung", "02 register"]),
+    ("04", ["--shape", "192x160x136", "--shape", "65x33x17", "--rung", "04 float4", "--rung", "04 +"]),
+    ("05", ["--shape", "48x1000", "--shape", "2x40000", "--rung", "passes", "--rung", "one pass", "--rung", "several"]),
+    ("06", ["--shape", "1x2x1x150x64", "--rung", "06 fused, CUDA cores"]),
+    ("07", ["--shape", "40x10x64", "--shape", "7x5x18", "--rung", "RoPE"]),
+    ("08", ["--shape", "1x13", "--shape", "5x9", "--rung", "rms_norm", "--rung", "residual_add", "--rung", "act_mul",
+            "--rung", "qk_score", "--rung", "causal_mask_softmax", "--rung", "pv_matmul", "--rung", "kv_cache_store"]),
+]
+SAME_SHAPE = {"LAYER": "small"}  # step 08 on a GPU: the layer that the executor has
+
+def run(command: list, **more) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, **more)
+    if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
+        raise Trouble("the driver keeps the counters for administrators (ERR_NVGPUCTRPERM); make profile01 says what helps")
+    if done.returncode:
+        raise Trouble(f"{' '.join(map(str, command))}: status {done.returncode}\n{(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout
+
+
+def run_json(command: list, **more) -> tuple[str, dict]:
+    """Runs a step's program with --json; returns what it printed and the JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        text = run([*command, "--json", file], **more)
+        return text, json.loads(file.read_text())
+
+
+def run_lab(folder: Path, program: str, arguments: list[str]) -> list[dict]:
+    kernels = lab_kernels(run_json([folder / f"lab{program}", "--check-only", *arguments])[1]["rows"])
+    if not kernels:
+        raise Trouble(f"lab{program} counted no kernel: {' '.join(arguments)}")
+    return kernels
+
+
+def known_metrics(ncu: str) -> list[str]:
+    """Those of COUNTERS that this ncu has for this GPU; the first of each counter has to be."""
+    known = set(re.findall(r"^(\w+__\w+)", run([ncu, "--query-metrics"]), re.M))
+    return [m for metrics in COUNTERS.values() for m in metrics if m == metrics[0] or m.removesuffix(".sum") in known]
+
+
+def measure(folder: Path, ncu: str) -> dict:
+    metrics, machine, programs = known_metrics(ncu), {}, []
+    for program, arguments in PLAN:
+        print(f"step {program}: {' '.join(arguments)}", file=sys.stderr)
+        kernels = run_lab(folder, program, arguments)
+        functions = sorted({kernel_function(kernel["kernel"]) for kernel in kernels})
+        command = [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--metrics", ",".join(metrics),
+                   "--kernel-name", f"regex:^({'|'.join(functions)})$", folder / f"step{program}", "--check-only", *arguments]
+        text, rows = run_json(command, env={**os.environ, **SAME_SHAPE})
+        machine = rows["machine"]
+        pair(kernels, parse_ncu(text))
+        programs.append({"program": program, "arguments": arguments, "kernels": kernels})
+    return {"machine": machine, "commit": commit(), "command": "tools/compare_counters.py", "programs": programs}
+
+
+def recount(saved: dict, folder: Path) -> None:
+    """Puts today's counts of the lab into `saved`, beside the hardware's."""
+    for program in saved["programs"]:
+        kernels = run_lab(folder, program["program"], program["arguments"])
+        key = ("rung", "shape", "kernel", "launches")
+        for old, new in zip(program["kernels"], kernels):
+            if [old[k] for k in key] != [new[k] for k in key]:
+                raise Trouble(f"lab{program['program']} ran {[new[k] for k in key]} where the file has {[old[k] for k in key]}")
+            old["lab_before"], old["lab"] = old["lab"], new["lab"]
+        if len(kernels) != len(program["kernels"]):
+            raise Trouble(f"lab{program['program']} ran {len(kernels)} kernels; the file has {len(program['kernels'])}")
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    saved_file, folder = arguments.check or arguments.from_json, ROOT / arguments.build / "bin"
+    if arguments.make:
+        names = ["lab" + n for n, _ in PLAN] + ([] if saved_file else ["step" + n for n, _ in PLAN])
+        subprocess.run(["tools/build.sh", arguments.build, *names], cwd=ROOT, check=True, stdout=sys.stderr)
+    if saved_file:
+        result = json.loads(saved_file.read_text())
+        recount(result, folder)
+    else:
+        ncu = arguments.ncu or find_ncu()
+        if not ncu or not (folder / "step01").exists():
+            raise Trouble("needs ncu (Nsight Compute) and the CUDA programs; --from-json FILE needs neither", 77)
+        result = measure(folder, ncu)
+    without = explain(result["programs"])
+    print(markdown(result["programs"]))
+    if not arguments.check:
+        file = saved_file or arguments.out
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    return 1 if without else 0
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", type=Path, help="compare a file's counters with the lab, write nothing")
+    parser.add_argument("--from-json", type=Path, help="compare a file's counters with the lab, and update the file")
+    parser.add_argument("--out", type=Path, default=ROOT / "results/counters.json")
+    parser.add_argument("--build", default="build", help="build folder")
+    parser.add_argument("--ncu", help="path of ncu")
+    parser.add_argument("--no-make", dest="make", action="store_false", help="the programs are built already")
+    try:
+        return compare(parser.parse_args(words))
+    except Trouble as trouble:
+        print(f"error: {trouble}", file=sys.stderr)
+        return trouble.status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
