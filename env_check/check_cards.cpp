@@ -90,14 +90,13 @@ void check_context(Diagnosis& d) {
                        : "The card is in exclusive mode: a second process gets error 46 (busy or unavailable).",
           {"compute mode 3 (exclusive process)", result == 46 ? said : "a context could be made"},
           {"nvidia-smi   # which process has it", "sudo nvidia-smi -c DEFAULT"});
+  if (result == 2) check_memory(d, said);
   if (result == 0 || d.any_error()) return;
   if (is_vgpu(d) && (result == 46 || result == 801 || result == 102))
     d.error("vgpu", "The virtual GPU admits no CUDA context: its profile is for graphics, or it has no licence.",
             {said},
             {"nvidia-smi -q | grep -iE 'licen|product'",
              "# a compute profile (…C) or a full-size one, and a licence for the guest"});
-  else if (result == 2)
-    check_memory(d, said);
   else if (result == 214)
     d.error("ecc", error_code(214).cause, {said}, {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot"});
   else if (result == 805 || result == 807)

@@ -44,7 +44,8 @@ void check_node_rights(Diagnosis& d) {
   if (d.any_node_error("EACCES")) {
     Lines how;
     for (const DeviceNode& n : f.nodes)
-      if (n.error == "EACCES") how.push_back(fmt::format("{}: mode {:04o}, not for this user", n.path, n.mode));
+      if (n.error == "EACCES" && !starts_with(n.path, "/dev/nvidia-caps/"))
+        how.push_back(fmt::format("{}: mode {:04o}, not for this user", n.path, n.mode));
     d.error("device_nodes_closed", "The device files of the card are closed to this user.", how,
             {"sudo usermod -aG video,render \"$USER\"   # then log in again",
              "# or for everybody: options nvidia NVreg_DeviceFileMode=0666",
@@ -172,6 +173,12 @@ void check_unexplained(Diagnosis& d) {
   const Facts& f = d.f;
   if (d.works || !d.asked || d.any_error()) return;
   if (d.native && d.gpus.empty() && !f.system.tegra && !f.module.loaded) {
+    if (f.system.prime == "intel" || f.system.prime == "off") {
+      d.error("gpu_switched_off", "This laptop's NVIDIA card is switched off.",
+              {"no PCI device of NVIDIA's", "prime-select or bbswitch: " + f.system.prime},
+              {"sudo prime-select on-demand   # or: echo ON | sudo tee /proc/acpi/bbswitch", "sudo reboot"});
+      return;
+    }
     d.error("no_gpu",
             "No NVIDIA card is visible on this machine. The tutorial's CPU executor works without one: make lab01.",
             {"no PCI device of NVIDIA's, no kernel module",

@@ -34,7 +34,7 @@ bool check_useless_file(Diagnosis& d, const Lines& how) {
   const bool unreadable = contains(error, "ermission denied");
   const bool no_library = library && library->elf_bits == 0 && !unreadable;
   if (no_library || contains(error, "too short") || contains(error, "invalid ELF header")) {  // case 79
-    const std::string file = library ? library->path : error.substr(0, error.find(": "));
+    const std::string file = no_library ? library->path : error.substr(0, error.find(": "));
     const std::string* search = f.env("LD_LIBRARY_PATH");
     if (search && contains(":" + *search + ":", ":" + parent(file) + ":"))
       d.error("broken_libcuda", "The file libcuda.so.1 that LD_LIBRARY_PATH leads to is no library.",

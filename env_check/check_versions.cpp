@@ -38,10 +38,11 @@ std::set<std::string> installed_versions(const Facts& f) {
 
 bool check_compat(Diagnosis& d, const Version& module, const Version& cuda, const Version& nvml, const Lines& how) {
   const Facts& f = d.f;
-  // A libcuda of a newer CUDA major than the module's branch can only be a compatibility package, whatever its folder.
-  const Version branch = cuda_of_driver(module);
+  // A libcuda of a CUDA major that the module's branch is too old for can only be a compatibility package, whatever its
+  // folder.
+  const Version least(d.driver.known() ? oldest_driver_for_major(d.driver.major(), false) : "");
   const bool compat = is_compat(f.driver.path) || (module.known() && cuda > module && nvml == module) ||
-                      (branch.known() && d.driver.known() && d.driver.major() > branch.major());
+                      (module.known() && least.known() && module.major() < least.major());
   const Lines drop = {"# drop the compat folder from LD_LIBRARY_PATH and /etc/ld.so.conf.d, then:", "sudo ldconfig"};
   if (d.code == 804) {  // case 35
     Lines fix = drop;

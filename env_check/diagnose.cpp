@@ -49,14 +49,12 @@ const DeviceNode* Diagnosis::node(const std::string& path) const {
   return nullptr;
 }
 
-bool Diagnosis::any_node_error(const std::string& error) const {
-  return std::any_of(f.nodes.begin(), f.nodes.end(), [&](const DeviceNode& n) { return n.error == error; });
-}
+bool Diagnosis::any_node_error(const std::string& error) const { return !nodes_with(error).empty(); }
 
 std::string Diagnosis::nodes_with(const std::string& error) const {
   Lines paths;
   for (const DeviceNode& n : f.nodes)
-    if (n.error == error) paths.push_back(n.path);
+    if (n.error == error && n.path.rfind("/dev/nvidia-caps/", 0) != 0) paths.push_back(n.path);
   return join(paths);
 }
 

@@ -39,6 +39,7 @@ struct Diagnosis {
   bool any_error() const;
 
   const DeviceNode* node(const std::string& path) const;
+  // Of the nodes that every program needs; those of MIG slices (/dev/nvidia-caps) are closed by right.
   bool any_node_error(const std::string& error) const;
   std::string nodes_with(const std::string& error) const;  // "/dev/nvidia0, /dev/nvidiactl"; "" without any
   std::string env_text(const std::string& name) const;     // "CUDA_HOME=/usr" or "CUDA_HOME is not set"
