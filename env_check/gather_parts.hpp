@@ -13,6 +13,7 @@ void gather_module(Facts& facts, const GatherOptions& options);          // kern
 void gather_pci(Facts& facts, const GatherOptions& options);             // the cards on the bus
 void gather_nodes(Facts& facts, const GatherOptions& options);           // device files; needs the driver's answer
 void gather_libraries(Facts& facts, const GatherOptions& options);       // CUDA's libraries, in the loader's order
+void gather_toolkit_answers(Facts& facts, const std::string& text);      // `text` as every answer of an nvcc: adds one
 void gather_python(Facts& facts, const std::string& answer);             // PyTorch; `answer` of python_question()
 std::vector<std::string> python_question(const GatherOptions& options);  // command line; empty without python3
 

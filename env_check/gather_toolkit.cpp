@@ -148,6 +148,11 @@ void compilers(Facts& facts, const GatherOptions& options) {
 
 }  // namespace
 
+void gather_toolkit_answers(Facts& facts, const string& text) {
+  facts.toolkits.emplace_back();
+  describe(facts.toolkits.back(), text, text, text);
+}
+
 void gather_toolkits(Facts& facts, const GatherOptions& options) {
   const auto at = [&](const string& path) { return options.root + path; };
   std::set<string> seen;
