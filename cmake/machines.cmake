@@ -58,7 +58,7 @@ if(BUILD_GPU)
   find_package(CUDAToolkit REQUIRED)
   add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/step.cu
                                 common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
-  target_link_libraries(common_gpu PUBLIC base lab CUDA::cudart_static)
+  target_link_libraries(common_gpu PUBLIC base lab CUDA::cudart_static PRIVATE env_check_tables)
   # -lineinfo lets compute-sanitizer and ncu name source lines; it costs no speed
   target_compile_options(common_gpu PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
   if(TARGET CUDA::cublas)

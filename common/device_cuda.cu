@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "common/device.hpp"
+#include "env_check/tables.hpp"
 
 namespace {
 
@@ -34,9 +35,15 @@ __global__ void probe_kernel(int* out) { *out = 42; }
 
 }  // namespace
 
+// What stands behind an error, and where to read more; the causes are env_check's.
+static std::string explained(cudaError_t error) {
+  const std::string cause = env_check::error_code(static_cast<int>(error)).cause;
+  return (cause.empty() ? "" : cause + " ") + "`make env_check` says more.";
+}
+
 void throw_cuda_error(cudaError_t error, const char* call, const char* file, int line) {
-  throw EnvironmentError(fmt::format("{}:{}: {} failed: {} ({}, {}). `make env_check` says more.", file, line, call,
-                                     cudaGetErrorString(error), cudaGetErrorName(error), static_cast<int>(error)));
+  throw EnvironmentError(fmt::format("{}:{}: {} failed: {} ({}, {}). {}", file, line, call, cudaGetErrorString(error),
+                                     cudaGetErrorName(error), static_cast<int>(error), explained(error)));
 }
 
 std::string why_no_device() {
@@ -54,7 +61,9 @@ std::string why_no_device() {
     }
     cudaGetLastError();  // leaves no error behind for the next check
     if (error == cudaSuccess) return std::string();
-    return fmt::format("no usable GPU: {} ({})", cudaGetErrorString(error), cudaGetErrorName(error));
+    std::string cause = env_check::error_code(static_cast<int>(error)).cause;
+    if (!cause.empty()) cause = ". " + cause.substr(0, cause.size() - 1);  // the caller ends the sentence
+    return fmt::format("no usable GPU: {} ({}){}", cudaGetErrorString(error), cudaGetErrorName(error), cause);
   }();
   return reason;
 }

@@ -27,7 +27,7 @@ void check_mig(Diagnosis& d) {  // case 27
   }
 }
 
-void check_memory(Diagnosis& d) {  // case 20
+void check_ecc(Diagnosis& d) {  // case 20
   for (size_t i = 0; i < d.f.nvml.devices.size(); ++i) {
     const NvmlDevice& n = d.f.nvml.devices[i];
     const bool failed = n.remap_failure.value_or(0) != 0, pending = n.remap_pending.value_or(0) != 0;
@@ -37,6 +37,33 @@ void check_memory(Diagnosis& d) {  // case 20
                  : "The card found a broken memory row and repairs it at the next reset.",
           {fmt::format("card {} ({}): row remap {}", i, n.name, failed ? "failed" : "pending")},
           {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot"});
+  }
+  for (size_t i = 0; i < d.f.nvml.devices.size(); ++i)
+    if (const NvmlDevice& n = d.f.nvml.devices[i]; n.ecc_uncorrected.value_or(0) > 0 && !d.has("ecc"))
+      d.warning("ecc", "The card has had uncorrectable memory errors since the driver was loaded.",
+                {fmt::format("card {} ({}): {} uncorrectable errors", i, n.name, *n.ecc_uncorrected)},
+                {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot   # if they return, replace the card"});
+}
+
+// A slice exists, but its own device files are closed or were not given to the container.
+void check_mig_access(Diagnosis& d) {
+  if (d.works || d.any_error()) return;
+  for (const NvmlDevice& n : d.f.nvml.devices) {
+    if (n.mig_current != 1 || n.mig_devices.value_or(0) == 0) continue;
+    Lines how = {fmt::format("{}: MIG on, {} instances", n.name, *n.mig_devices)};
+    bool any = false;
+    for (const DeviceNode& node : d.f.nodes)
+      if (node.path.rfind("/dev/nvidia-caps/", 0) == 0) {
+        any = any || node.error.empty();
+        how.push_back(node.path + ": " + (node.error.empty() ? "open to this process" : node.error));
+      }
+    if (any) continue;
+    if (how.size() == 1) how.push_back("/dev/nvidia-caps holds no file");
+    d.error("mig_slice_closed", "The card is divided (MIG), but none of the slices is open to this process.", how,
+            {"nvidia-smi -L   # the slices, as far as this process may see them",
+             "docker run --gpus '\"device=0:0\"' …   # a container is given a slice by its number or UUID",
+             "sudo nvidia-modprobe -c 0 -u -f /proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"});
+    return;
   }
 }
 
@@ -63,22 +90,17 @@ void check_context(Diagnosis& d) {
                        : "The card is in exclusive mode: a second process gets error 46 (busy or unavailable).",
           {"compute mode 3 (exclusive process)", result == 46 ? said : "a context could be made"},
           {"nvidia-smi   # which process has it", "sudo nvidia-smi -c DEFAULT"});
+  if (result == 2) check_memory(d, said);
   if (result == 0 || d.any_error()) return;
   if (is_vgpu(d) && (result == 46 || result == 801 || result == 102))
     d.error("vgpu", "The virtual GPU admits no CUDA context: its profile is for graphics, or it has no licence.",
             {said},
             {"nvidia-smi -q | grep -iE 'licen|product'",
              "# a compute profile (…C) or a full-size one, and a licence for the guest"});
-  else if (result == 2 && f.system.address_limit)
-    d.error("address_space_limit",
-            "The process's address space is limited; CUDA reserves far more of it than of memory.",
-            {said, fmt::format("ulimit -v is {} kB", *f.system.address_limit)}, {"ulimit -v unlimited"});
   else if (result == 214)
-    d.error("ecc", "The card reports an uncorrectable memory error.", {said},
-            {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot"});
+    d.error("ecc", error_code(214).cause, {said}, {"nvidia-smi -q -d ECC,ROW_REMAPPER", "sudo reboot"});
   else if (result == 805 || result == 807)
-    d.error("mps_unreachable", "The program is told to use MPS, but no MPS daemon answers.",
-            {said, d.env_text("CUDA_MPS_PIPE_DIRECTORY")},
+    d.error("mps_unreachable", error_code(805).cause, {said, d.env_text("CUDA_MPS_PIPE_DIRECTORY")},
             {"nvidia-cuda-mps-control -d", "unset CUDA_MPS_PIPE_DIRECTORY   # or without MPS"});
   else
     d.error("context_failed", "The card is found, but no program can start on it.", {said},
@@ -104,10 +126,29 @@ void check_order(Diagnosis& d) {  // case 30
 
 }  // namespace
 
+void check_memory(Diagnosis& d, const std::string& said) {
+  const Facts& f = d.f;
+  if (f.system.address_limit)  // case 83
+    d.error("address_space_limit",
+            "The process's address space is limited; CUDA reserves far more of it than of memory.",
+            {said, fmt::format("ulimit -v is {} kB", *f.system.address_limit)},
+            {"ulimit -v unlimited", "# in a batch system: limit memory (RSS, cgroup) instead of virtual memory"});
+  else if (f.system.overcommit == 2)
+    d.error("host_memory", "The kernel promises no more memory than there is; CUDA reserves far more than it uses.",
+            {said, "vm.overcommit_memory is 2"}, {"sudo sysctl vm.overcommit_memory=0"});
+  for (const NvmlDevice& n : f.nvml.devices)
+    if (n.memory_free_mib && *n.memory_free_mib < 600 && !d.any_error())
+      d.error("memory_full", "The card's memory is full: other programs hold it.",
+              {said, fmt::format("{}: {} MiB free of {}", n.name, *n.memory_free_mib, n.memory_mib.value_or(0))},
+              {"nvidia-smi   # which processes; a list without any: a container's, or one that was not ended right",
+               "sudo fuser -v /dev/nvidia*"});
+}
+
 void check_cards(Diagnosis& d) {
   const Facts& f = d.f;
   check_mig(d);
-  check_memory(d);
+  check_mig_access(d);
+  check_ecc(d);
   if (!d.works) return;
   check_context(d);
   check_order(d);
@@ -131,33 +172,6 @@ void check_cards(Diagnosis& d) {
              "it.",
              {c.name + ": attribute 83 is 0"},
              {"# a vGPU: turn on unified memory in the hypervisor (a full-size profile)"});
-  if (f.driver.jit_library == false && !f.system.wsl && !f.system.tegra)  // case 48
-    d.warning("ptxjit_missing",
-              "The driver's PTX compiler is missing: programs without machine code for this card fail with error 221.",
-              {"dlopen: " + f.driver.jit_error}, d.install_driver(""));
-  if (f.system.mps_control && !f.system.mps_daemon && d.native)  // case 34
-    d.warning(
-        "mps_unreachable", "An MPS pipe is left over, but no daemon listens: programs may wait for it.",
-        {d.env_text("CUDA_MPS_PIPE_DIRECTORY"), "the pipe exists, no process nvidia-cuda-mps-control"},
-        {"nvidia-cuda-mps-control -d", "# or without MPS:", "unset CUDA_MPS_PIPE_DIRECTORY; rm -rf /tmp/nvidia-mps"});
-  for (const char* name : {"CUDA_CACHE_DISABLE", "CUDA_FORCE_PTX_JIT"})
-    if (d.env_is(name, "1"))  // case 38
-      d.note("jit_cache_off", "PTX is compiled anew at every start of a program, which can take minutes.",
-             {d.env_text(name)}, {fmt::format("unset {}", name)});
-  if (f.nvml.state == "answered" && f.nvml.init_result.value_or(0) != 0 && f.nvml.init_result != 18)
-    d.warning("nvml_failed", "CUDA works, but NVML, and so nvidia-smi, does not.",
-              {fmt::format("nvmlInit returned {}", *f.nvml.init_result)},
-              {"nvidia-smi", "sudo dmesg | grep -iE 'nvrm|xid' | tail -20"});
-  if (f.module.profiling_admin_only == true && !f.system.sys_admin) {  // case 84
-    Lines fix = {
-        "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiler.conf",
-        "sudo update-initramfs -u || sudo dracut --force", "sudo reboot", "# or only once: sudo ncu …"};
-    if (!f.system.container.empty())
-      fix = {"docker run --gpus all --cap-add=SYS_ADMIN …", "# a rented machine: ask the provider"};
-    d.note("profiler_counters",
-           "ncu may not read the performance counters (ERR_NVGPUCTRPERM). Programs are not affected.",
-           {"RmProfilingAdminOnly is 1", "this process has no CAP_SYS_ADMIN"}, fix);
-  }
 }
 
 }  // namespace env_check

@@ -31,7 +31,15 @@ void check_owner(Diagnosis& d, const PciDevice& p) {
 void check_module_absent(Diagnosis& d) {
   const Facts& f = d.f;
   const Module& m = f.module;
-  if (m.on_disk && f.system.secure_boot == true) {  // case 7
+  if (!m.blacklisted_in.empty() && (m.on_disk || m.dkms_source)) {
+    Lines how = {"nvidia is blacklisted in " + m.blacklisted_in};
+    if (!f.system.prime.empty()) how.push_back("prime-select: " + f.system.prime);
+    d.error("module_blacklisted", "This machine is told not to load the nvidia module.", how,
+            {f.system.prime.empty()
+                 ? "grep -rn nvidia /etc/modprobe.d /lib/modprobe.d /proc/cmdline   # take the line out, then:"
+                 : "sudo prime-select on-demand   # or nvidia; then:",
+             "sudo update-initramfs -u || sudo dracut --force", "sudo reboot"});
+  } else if (m.on_disk && f.system.secure_boot == true) {  // case 7
     d.error("secure_boot", "Secure Boot refuses the nvidia module: the key that signed it is not enrolled.",
             {"Secure Boot is on", "nvidia.ko exists for " + f.system.kernel + ", but is not loaded"},
             {"sudo modprobe nvidia; sudo dmesg | tail -3   # \"Key was rejected\" confirms it",
@@ -46,9 +54,12 @@ void check_module_absent(Diagnosis& d) {
     Lines how = {"no nvidia.ko for the running kernel " + f.system.kernel};
     if (!m.on_disk_other.empty()) how.push_back("one exists for " + join(m.on_disk_other));
     if (m.dkms_source) how.push_back("the driver's source is in /usr/src");
+    if (!m.dkms_log.empty()) how.push_back("a build left its log: " + m.dkms_log);
     if (m.kernel_headers == false) how.push_back("the headers of the running kernel are not installed");
     Lines fix = d.install("linux-headers-$(uname -r)", "kernel-devel-$(uname -r)");
     fix.push_back("sudo dkms autoinstall && sudo modprobe nvidia");
+    if (!m.dkms_log.empty())
+      fix.push_back("tail -40 " + m.dkms_log + "   # if that fails: a driver too old for this kernel does not compile");
     fix.push_back("# or boot the kernel that has the module");
     d.error("module_not_built", "The kernel was upgraded, and no nvidia module was built for it.", how, fix);
   } else if (f.driver.state == "answered") {
@@ -92,6 +103,12 @@ void check_module_and_card(Diagnosis& d, const PciDevice& p) {
             {fmt::format("sudo apt-get install nvidia-driver-{}",
                          version.known() ? std::to_string(version.major()) : "<branch>"),
              "sudo reboot"});
+  if (f.module.gsp_firmware == false && f.module.open == true && !d.any_error())
+    d.error("gsp_firmware_missing",
+            "The card's firmware is not installed in the module's version, and the open modules cannot start a card "
+            "without it.",
+            {card, "no gsp_*.bin in /lib/firmware/nvidia/" + f.module.version},
+            d.install("nvidia-firmware-" + std::to_string(version.major()), "nvidia-driver   # holds the firmware"));
   if (p.bar1_unassigned == true && !d.any_error())  // case 17
     d.error("bar_unassigned", "The BIOS gave the card no address range for its memory.",
             {card + ": BAR 1 has no address"},
@@ -105,7 +122,9 @@ void check_nodes(Diagnosis& d) {
     if (!d.node(path)) missing.push_back(path);
   if (missing.size() == 2)
     d.error("device_nodes_missing", "The nvidia module is loaded, but its device files do not exist.",
-            {"missing: " + join(missing)}, {"sudo nvidia-modprobe -c 0 -u", "# or run nvidia-smi once as root"});
+            {"missing: " + join(missing)},
+            {"sudo nvidia-modprobe -c 0 -u", "# or run nvidia-smi once as root",
+             "# inside a systemd unit: PrivateDevices=no, and DeviceAllow= for /dev/nvidia*"});
   else if (!d.node("/dev/nvidia-uvm"))
     d.error("uvm_missing",
             "/dev/nvidia-uvm does not exist, without which libcuda cannot start (nvidia-smi does not need it).",
@@ -130,7 +149,8 @@ void check_hardware(Diagnosis& d) {
   if (f.nvml.init_result == 15)
     d.error("gpu_off_bus", "The driver has lost the card.", {"NVML answers 15 (GPU is lost)"},
             {"sudo dmesg | grep -iE 'fallen off|xid'", "sudo reboot"});
-  if (owned || d.any_error()) return;
+  check_log(d);
+  if (owned || (d.any_error() && !d.has("adapter_init_failed"))) return;
   for (const PciDevice& p : d.gpus) check_module_and_card(d, p);
   if (!d.any_error()) check_nodes(d);
 }

@@ -1,17 +1,17 @@
-// Libraries a program would load, containers on the host, files given with --binary, and an error code seen elsewhere.
+// Libraries a program would load, files given with --binary, and an error code seen elsewhere.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
 #include "env_check/diagnosis.hpp"
+#include "env_check/files.hpp"
 
 namespace env_check {
 namespace {
 
-std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
-bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+const char* const kToolkitParts[] = {"libcudart.so.",   "libcublas.so.",    "libcublasLt.so.", "libcusparse.so.",
+                                     "libcusolver.so.", "libnvJitLink.so.", "libnvrtc.so."};
 
 void check_cudart(Diagnosis& d) {
   const Toolkit* t = build_toolkit(d.f);
@@ -35,26 +35,70 @@ void check_cudart(Diagnosis& d) {
   }
 }
 
+// The toolkits these folders belong to. NVIDIA's wheels keep each library in a folder of its own, and so may a toolkit
+// (lib64, targets/…/lib): what counts is the folder above them.
+std::set<std::string> toolkits_of(const std::set<std::string>& folders) {
+  std::set<std::string> roots;
+  for (const std::string& folder : folders) {
+    std::string root = folder;
+    for (const char* end : {"/site-packages/nvidia/", "/targets/", "/lib64", "/lib"})
+      if (const size_t at = root.find(end); at != std::string::npos && at > 0) root = root.substr(0, at);
+    roots.insert(root);
+  }
+  return roots;
+}
+
 void check_mixed(Diagnosis& d) {  // case 33
-  static const Lines set = {"libcudart.so.",   "libcublas.so.",    "libcublasLt.so.", "libcusparse.so.",
-                            "libcusolver.so.", "libnvJitLink.so.", "libnvrtc.so."};
   std::set<std::string> seen, folders;
   Lines how;
   for (const Library& l : d.f.libraries) {
     if (l.where != "LD_LIBRARY_PATH" || !seen.insert(l.name).second) continue;
-    if (std::none_of(set.begin(), set.end(), [&](const std::string& start) { return starts_with(l.name, start); }))
+    if (std::none_of(std::begin(kToolkitParts), std::end(kToolkitParts),
+                     [&](const char* start) { return starts_with(l.name, start); }))
       continue;
-    if (!folders.insert(folder_of(l.real.empty() ? l.path : l.real)).second) continue;
-    how.push_back(l.name + " from " + folder_of(l.path));
+    if (!folders.insert(parent(l.real.empty() ? l.path : l.real)).second) continue;
+    how.push_back(l.name + " from " + parent(l.path));
   }
-  // NVIDIA's wheels keep each library in a folder of its own; those belong together.
-  const bool wheels = std::all_of(folders.begin(), folders.end(),
-                                  [](const std::string& x) { return contains(x, "site-packages/nvidia/"); });
-  if (folders.size() >= 2 && !wheels)
+  if (toolkits_of(folders).size() >= 2)
     d.warning(
         "mixed_cuda_libraries",
         "LD_LIBRARY_PATH mixes the libraries of several toolkits, which fail with undefined symbols.", how,
         {"unset LD_LIBRARY_PATH   # wheels and built programs find their own libraries", "# or name one toolkit only"});
+}
+
+// What one program would load: two runtimes at once, parts of several toolkits, a file that LD_LIBRARY_PATH puts in the
+// place of the program's own, a libcuda that is not the driver's.
+void check_conflicts(Diagnosis& d, const Binary& b) {
+  std::set<std::string> folders;
+  Lines runtimes, parts, replaced;
+  for (const NeededLibrary& n : b.needed) {
+    const std::string line = fmt::format("{} → {} ({})", n.name, n.path, n.why);
+    const std::string& real = n.real.empty() ? n.path : n.real;
+    if (starts_with(n.name, "libcudart.so.")) runtimes.push_back(line + (n.by.empty() ? "" : ", for " + n.by));
+    if (n.path.empty()) continue;
+    if (starts_with(n.name, "libcuda.so")) {
+      if (contains(real, "/stubs/"))
+        d.error(
+            "stub_libcuda", error_code(34).cause, {b.path + ": " + line},
+            {"# take */stubs out of LD_LIBRARY_PATH and of the program's RPATH: stubs are for the linker's -L only"});
+      continue;
+    }
+    const bool toolkit_part = std::any_of(std::begin(kToolkitParts), std::end(kToolkitParts),
+                                          [&](const char* part) { return starts_with(n.name, part); });
+    if (toolkit_part && folders.insert(parent(real)).second) parts.push_back(line);
+    if ((n.why == "LD_LIBRARY_PATH" || n.why == "LD_PRELOAD") && contains(n.instead, "(RUNPATH)"))
+      replaced.push_back(fmt::format("{}, its own would be {}", line, n.instead));
+  }
+  if (runtimes.size() >= 2)
+    d.warning("two_runtimes", "A program loads two CUDA runtimes: its libraries were built with different toolkits.",
+              runtimes, {"# rebuild the library that asks for the older one", "ldd " + b.path});
+  else if (toolkits_of(folders).size() >= 2)
+    d.warning("mixed_cuda_libraries",
+              "A program gets its CUDA libraries from several toolkits, which can fail with undefined symbols.", parts,
+              {"unset LD_LIBRARY_PATH", "# or name one toolkit only"});
+  if (!replaced.empty())
+    d.warning("library_replaced", "LD_LIBRARY_PATH puts another CUDA library in the place of the program's own.",
+              replaced, {"unset LD_LIBRARY_PATH"});
 }
 
 void check_needed(Diagnosis& d, const Binary& b) {
@@ -126,39 +170,6 @@ void check_libraries(Diagnosis& d) {
   check_mixed(d);
 }
 
-void check_containers(Diagnosis& d) {
-  const Facts& f = d.f;
-  const Version module(f.module.version);
-  const std::string* require = f.env("NVIDIA_REQUIRE_CUDA");
-  if (require && !f.system.container.empty() && d.driver.known()) {
-    const size_t at = require->find("cuda>=");  // case 75
-    const Version needed(at == std::string::npos ? "" : require->substr(at + 6));
-    if (needed > d.driver)
-      d.add(needed.major() > d.driver.major() ? Severity::kWarning : Severity::kNote, "container_require_cuda",
-            "The image asks for a newer driver than the host's.",
-            {d.env_text("NVIDIA_REQUIRE_CUDA"), "the driver goes up to CUDA " + d.driver.text()},
-            d.install_driver(driver_for_toolkit(needed, false)));
-  }
-  if (!d.native) return;
-  if (!f.containers.cdi_versions.empty() && module.known() &&
-      std::none_of(f.containers.cdi_versions.begin(), f.containers.cdi_versions.end(),
-                   [&](const std::string& v) { return Version(v) == module; }))
-    d.warning("cdi_stale", "The CDI files describe another driver version: containers start with missing libraries.",
-              {"CDI: " + join(f.containers.cdi_versions), "kernel module " + f.module.version},
-              {"sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"});
-  if (!f.containers.docker.empty() && !d.gpus.empty() && f.module.loaded) {  // case 73
-    const bool snap = starts_with(f.containers.docker, "/snap/");
-    if (!f.containers.toolkit || f.containers.daemon_nvidia == false || snap)
-      d.note("docker_without_gpu", "Docker on this machine cannot give a card to a container yet.",
-             {"docker: " + f.containers.docker + (snap ? " (the snap package)" : ""),
-              f.containers.toolkit ? "nvidia-ctk is there" : "no nvidia-ctk",
-              f.containers.daemon_nvidia == false ? "/etc/docker/daemon.json does not name nvidia"
-                                                  : "/etc/docker/daemon.json: nothing to object to"},
-             {"sudo apt-get install nvidia-container-toolkit   # from NVIDIA's repository",
-              "sudo nvidia-ctk runtime configure --runtime=docker", "sudo systemctl restart docker"});
-  }
-}
-
 void check_programs(Diagnosis& d) {
   const Facts& f = d.f;
   for (const Binary& b : f.binaries) {
@@ -171,6 +182,7 @@ void check_programs(Diagnosis& d) {
       d.error("wrong_elf_class", "A program is for another kind of processor.",
               {b.path + ": " + b.machine, "this machine: " + f.system.machine}, {"# build it here"});
     check_needed(d, b);
+    check_conflicts(d, b);
     if (b.code.empty()) continue;
     for (const Card& card : cards_of(f)) check_fit(d, b, card);
   }
@@ -193,6 +205,11 @@ void check_reported_error(Diagnosis& d) {
     return;
   }
   if (d.any_error()) return;  // found the cause already
+  const ErrorCode known = error_code(code);
+  if (!known.cause.empty() && known.findings.empty()) {  // 700, 719 …: the machine has no part in it
+    d.note("program_error", known.cause, how, {"compute-sanitizer <the program>"});
+    return;
+  }
   Lines fix;
   if (code == 209 || code == 98 || code == 48 || code == 222 || code == 218)
     fix = {"env_check --binary <the program>   # which cards its code is for",
@@ -203,8 +220,10 @@ void check_reported_error(Diagnosis& d) {
   else
     fix = {"CUDA_LOG_FILE=stderr <the program>   # newer drivers then say why",
            "# run env_check in the same shell, container or service as the program"};
+  Lines seen = how;
+  if (!known.cause.empty()) seen.push_back("usually: " + known.cause);
   d.error("error_not_reproduced",
-          "The error does not appear here: the program differs from this check in its code or its environment.", how,
+          "The error does not appear here: the program differs from this check in its code or its environment.", seen,
           fix);
 }
 

@@ -4,15 +4,15 @@
 #include <algorithm>
 
 #include "env_check/diagnosis.hpp"
+#include "env_check/files.hpp"
 
 namespace env_check {
-namespace {
 
 std::string toolkit_text(const Toolkit& t) {
   return fmt::format("{} is {} (from {})", t.nvcc, t.version.empty() ? "of unknown version" : t.version, t.from);
 }
 
-std::string parent(const std::string& path) { return path.substr(0, path.rfind('/')); }
+namespace {
 
 void check_presence(Diagnosis& d) {
   const Facts& f = d.f;
@@ -28,15 +28,36 @@ void check_presence(Diagnosis& d) {
           how, matters ? d.install_toolkit(release.release()) : Lines{});
     return;
   }
-  const bool any = std::any_of(f.toolkits.begin(), f.toolkits.end(), reachable);
-  if (!any) {  // case 63
-    const Toolkit& t = f.toolkits[0];
-    d.error("nvcc_not_on_path", "The toolkit is installed, but nvcc is not on PATH.",
-            {toolkit_text(t), "no nvcc on PATH"}, {"export PATH=" + parent(t.nvcc) + ":$PATH   # also into ~/.bashrc"});
-    if (f.system.sudo)  // case 86
-      d.note("sudo_environment", "This runs under sudo, which replaces PATH and drops LD_LIBRARY_PATH.",
-             {"SUDO_USER is set"}, {"# build without sudo"});
+  const bool on_path = !f.path_nvcc.empty() || std::any_of(f.toolkits.begin(), f.toolkits.end(),
+                                                           [](const Toolkit& t) { return t.from == "PATH"; });
+  if (on_path || f.toolkits[0].from == "CUDACXX") return;
+  const Toolkit& t = f.toolkits[0];  // case 63
+  // The tutorial's build looks into these places itself.
+  const bool found =
+      t.from == "CUDA_HOME" || t.from == "CUDA_PATH" || t.from == "/usr/local/cuda" || t.from == "/opt/cuda";
+  d.add(found ? Severity::kWarning : Severity::kError, "nvcc_not_on_path",
+        "The toolkit is installed, but nvcc is not on PATH.",
+        {toolkit_text(t), "no nvcc on PATH", found ? "this tutorial's build finds it" : "no build finds it there"},
+        {"export PATH=" + parent(t.nvcc) + ":$PATH   # also into ~/.bashrc"});
+  if (f.system.sudo)  // case 86
+    d.note("sudo_environment", "This runs under sudo, which replaces PATH and drops LD_LIBRARY_PATH.",
+           {"SUDO_USER is set"}, {"# build without sudo"});
+}
+
+// CUDA_HOME decides for this tutorial, for PyTorch's extensions and many makefiles; PATH for plain nvcc and CMake.
+void check_home_against_path(Diagnosis& d) {
+  const Facts& f = d.f;
+  const Toolkit *home = nullptr, *path = nullptr;
+  for (const Toolkit& t : f.toolkits) {
+    if (!home && (t.from == "CUDA_HOME" || t.from == "CUDA_PATH")) home = &t;
+    if (!path && t.from == "PATH") path = &t;
   }
+  if (!home || !path || Version(home->version).release() == Version(path->version).release()) return;
+  d.warning("home_and_path_differ",
+            home->from + " names another toolkit than PATH: some builds take the one, some the other.",
+            {toolkit_text(*home), toolkit_text(*path)},
+            {fmt::format("export PATH={}/bin:$PATH   # both {}", home->root, home->version),
+             fmt::format("# or: export {}={}   # both {}", home->from, path->root, path->version)});
 }
 
 void check_variables(Diagnosis& d) {  // case 64
@@ -74,10 +95,20 @@ void check_nvcc(Diagnosis& d, const Toolkit& t) {
             d.install_toolkit(d.driver.known() ? d.driver.release() : Version(12, 8)));
     return;
   }
-  if (t.headers == false)
+  if (t.headers == false && parent(parent(t.nvcc)) != t.root && t.from != "CUDA_HOME")
     d.error("nvcc_without_headers", "This nvcc is a lone link: called by that name it does not find its own headers.",
-            {t.nvcc + ": no include/cuda_runtime.h beside it", "the toolkit is " + t.root},
+            {t.nvcc + ": cuda_runtime.h is in no folder it searches", "the toolkit is " + t.root},
             {"export PATH=" + t.root + "/bin:$PATH"});
+  else if (t.headers == false || t.runtime == false)
+    d.error("toolkit_incomplete",
+            "The toolkit is installed in parts: nvcc is there, its headers or its runtime library are not.",
+            {toolkit_text(t),
+             t.headers == false ? "no cuda_runtime.h in the folders nvcc searches" : "cuda_runtime.h found",
+             t.runtime == false ? "no libcudart in the folders nvcc searches" : "libcudart not missing"},
+            contains(t.root, "conda") || t.from == "CONDA_PREFIX"
+                ? Lines{fmt::format("conda install -c nvidia cuda-cudart-dev={}.{} cuda-nvcc={}.{}", version.major(),
+                                    version.minor(), version.major(), version.minor())}
+                : d.install_toolkit(version.release()));
   if (parent(t.nvcc) == "/usr/bin" && t.from == "PATH")  // case 58
     for (const Toolkit& other : f.toolkits)
       if (Version(other.version).release() > version.release()) {
@@ -141,7 +172,7 @@ void check_against_driver(Diagnosis& d, const Toolkit& t) {
 
 void check_against_cards(Diagnosis& d, const Toolkit& t) {
   const Facts& f = d.f;
-  const auto archs = archs_of_nvcc(Version(t.version));
+  const auto archs = archs_of(t);
   if (!archs) return;
   for (const Card& card : cards_of(f)) {
     if (archs->has(card.arch)) continue;
@@ -150,7 +181,7 @@ void check_against_cards(Diagnosis& d, const Toolkit& t) {
                        fmt::format("{}: sm_{} to sm_{}", toolkit_text(t), archs->lowest(), archs->highest())};
     Lines other;
     for (const Toolkit& o : f.toolkits)
-      if (const auto a = archs_of_nvcc(Version(o.version)); a && a->has(card.arch)) {
+      if (const auto a = archs_of(o); a && a->has(card.arch)) {
         other = {fmt::format("export PATH={}:$PATH   # CUDA {}, already here", parent(o.nvcc), o.version)};
         break;
       }
@@ -176,7 +207,7 @@ void check_arch_variable(Diagnosis& d, const Toolkit* t) {
   const std::string* list = f.env("CUDAARCHS");
   if (!list) return;
   const Version version(t ? t->version : "");
-  const auto archs = archs_of_nvcc(version);
+  const auto archs = t ? archs_of(*t) : std::nullopt;
   const std::string good = cuda_architectures(f);
   const Lines fix = {"export CUDAARCHS=\"" + (good.empty() ? "80;90" : good) + "\""};
   for (const std::string& item : list_items(*list, ';')) {
@@ -207,55 +238,12 @@ void check_arch_variable(Diagnosis& d, const Toolkit* t) {
   }
 }
 
-void check_compiler(Diagnosis& d, const Toolkit& t) {
-  const Facts& f = d.f;
-  const Version nvcc(t.version), compiler(f.compiler.version);
-  if (!nvcc.known()) return;
-  if (f.compiler.path.empty()) {
-    const bool asked_path = f.compiler.from == "PATH" || f.compiler.from.empty();
-    if (!f.compiler.from.empty())
-      d.error("no_host_compiler",
-              asked_path ? "There is no g++ on PATH, which nvcc needs." : f.compiler.from + " names no compiler.",
-              {asked_path ? "no g++ on PATH" : d.env_text(f.compiler.from)}, d.install("g++", "gcc-c++"));
-    return;
-  }
-  if (!compiler.known()) return;
-  const auto table = compiler_limit(nvcc);
-  const bool clang = f.compiler.kind == "clang";
-  const int limit = clang ? (table ? table->clang : 0) : t.gcc_max.value_or(table ? table->gcc : 0);
-  const std::string source = !clang && t.gcc_max ? "its crt/host_config.h" : "the table of host compilers";
-  const Lines how = {
-      fmt::format("{} {} at {} (from {})", f.compiler.kind, f.compiler.version, f.compiler.path, f.compiler.from),
-      fmt::format("CUDA {} takes {} up to {} ({})", t.version, f.compiler.kind, limit, source)};
-  const auto use = [&](int newest) {
-    for (const Compiler& other : f.other_compilers)
-      if (const int major = Version(other.version).major(); other.kind == "gcc" && major <= newest && major >= 7)
-        return Lines{"export NVCC_CCBIN=" + other.path + " CUDAHOSTCXX=" + other.path + "   # already here"};
-    Lines fix = d.install(fmt::format("g++-{}", newest), fmt::format("gcc-toolset-{}", newest));
-    fix.push_back(fmt::format("export NVCC_CCBIN=g++-{0} CUDAHOSTCXX=g++-{0}", newest));
-    return fix;
-  };
-  if (limit > 0 && compiler.major() > limit) {  // case 59
-    Lines fix = use(clang ? (table ? table->gcc : 12) : limit);
-    fix.push_back("# or a newer toolkit. -allow-unsupported-compiler only trades this error for stranger ones");
-    d.error("gcc_too_new", "The host compiler is newer than this nvcc accepts.", how, fix);
-  } else if (!clang && compiler.major() >= 11 && nvcc.release() < Version(11, 6) && nvcc.release() >= Version(11, 0)) {
-    d.error("gcc11_with_old_nvcc",  // case 61
-            "This nvcc accepts gcc 11, but cannot parse its standard library (\"parameter packs not expanded with "
-            "'...'\").",
-            how, use(10));
-  }
-  const Version glibc(f.system.glibc);
-  if (glibc >= Version(2, 41) && nvcc.release() <= Version(12, 9))
-    d.error("glibc_too_new", "This C library declares functions (cospi, sinpi …) that clash with the toolkit's.",
-            {"glibc " + f.system.glibc, toolkit_text(t)}, d.install_toolkit(Version(13, 0)));
-}
-
 }  // namespace
 
 void check_toolkit(Diagnosis& d) {
   check_presence(d);
   check_variables(d);
+  check_home_against_path(d);
   const Toolkit* t = build_toolkit(d.f);
   check_arch_variable(d, t);
   if (!t) return;

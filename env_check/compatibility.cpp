@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace env_check {
@@ -57,17 +58,26 @@ std::vector<Card> cards_of(const Facts& facts) {
   return cards;
 }
 
-bool reachable(const Toolkit& toolkit) { return toolkit.from == "CUDACXX" || toolkit.from == "PATH"; }
+const Toolkit* build_toolkit(const Facts& facts) { return facts.toolkits.empty() ? nullptr : &facts.toolkits[0]; }
 
-const Toolkit* build_toolkit(const Facts& facts) {
-  for (const Toolkit& t : facts.toolkits)
-    if (reachable(t)) return &t;
-  return facts.toolkits.empty() ? nullptr : &facts.toolkits[0];
+std::optional<NvccArchs> archs_of(const Toolkit& toolkit) {
+  auto archs = archs_of_nvcc(Version(toolkit.version));
+  if (!archs || toolkit.archs.empty()) return archs;
+  // Its own list has the plain numbers; the suffixes of those come from the table.
+  std::vector<std::string> own = toolkit.archs;
+  for (const std::string& entry : archs->archs) {
+    const std::string number = entry.substr(0, entry.find_first_of("af"));
+    const bool listed = std::find(own.begin(), own.end(), number) != own.end();
+    if (number != entry && listed && std::find(own.begin(), own.end(), entry) == own.end()) own.push_back(entry);
+  }
+  archs->archs = own;
+  archs->beyond_table = false;
+  return archs;
 }
 
 std::string cuda_architectures(const Facts& facts) {
   const Toolkit* toolkit = build_toolkit(facts);
-  const auto archs = toolkit ? archs_of_nvcc(Version(toolkit->version)) : std::nullopt;
+  const auto archs = toolkit ? archs_of(*toolkit) : std::nullopt;
   if (!archs) return "";
   std::map<int, std::string> wanted;
   for (const Card& card : cards_of(facts)) {

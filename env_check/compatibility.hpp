@@ -42,9 +42,12 @@ struct Card {
 };
 std::vector<Card> cards_of(const Facts& facts);
 
-// The nvcc a build takes: CUDACXX, then the first on PATH, else the first one found anywhere. nullptr without any.
+// The nvcc that the tutorial's build takes: the first of the facts, which are in the order of
+// cmake/cuda_architectures.cmake. nullptr without any.
 const Toolkit* build_toolkit(const Facts& facts);
-bool reachable(const Toolkit& toolkit);  // found through CUDACXX or PATH
+
+// What an nvcc compiles for: its own list where it gives one, else the table's.
+std::optional<NvccArchs> archs_of(const Toolkit& toolkit);
 
 // What to give as -DCMAKE_CUDA_ARCHITECTURES= for the visible cards with this nvcc; "" if nothing fits. 9.0 becomes 90a
 // (wgmma and TMA need it) where the nvcc knows that; a card newer than the nvcc gets the newest PTX the nvcc makes.

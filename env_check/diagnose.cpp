@@ -49,8 +49,13 @@ const DeviceNode* Diagnosis::node(const std::string& path) const {
   return nullptr;
 }
 
-bool Diagnosis::any_node_error(const std::string& error) const {
-  return std::any_of(f.nodes.begin(), f.nodes.end(), [&](const DeviceNode& n) { return n.error == error; });
+bool Diagnosis::any_node_error(const std::string& error) const { return !nodes_with(error).empty(); }
+
+std::string Diagnosis::nodes_with(const std::string& error) const {
+  Lines paths;
+  for (const DeviceNode& n : f.nodes)
+    if (n.error == error && n.path.rfind("/dev/nvidia-caps/", 0) != 0) paths.push_back(n.path);
+  return join(paths);
 }
 
 std::string Diagnosis::env_text(const std::string& name) const {
@@ -63,17 +68,17 @@ bool Diagnosis::env_is(const std::string& name, const std::string& value) const 
   return have && *have == value;
 }
 
-namespace {
-bool is_any_of(const std::string& distribution, const Lines& names) {
-  const std::string id = distribution.substr(0, distribution.find(' '));
+bool Diagnosis::is_distribution(const Lines& names) const {
+  const std::string id = f.system.distribution.substr(0, f.system.distribution.find(' '));
   return std::find(names.begin(), names.end(), id) != names.end();
 }
-const Lines kRpmFamily = {"fedora", "rhel", "rocky", "almalinux", "centos", "ol", "amzn"};
-}  // namespace
 
 Lines Diagnosis::install(const std::string& apt, const std::string& dnf) const {
-  if (is_any_of(f.system.distribution, kRpmFamily)) return {"sudo dnf install " + dnf};
-  if (is_any_of(f.system.distribution, {"arch", "manjaro"})) return {"# with pacman, the package that holds: " + apt};
+  if (is_distribution({"fedora", "rhel", "rocky", "almalinux", "centos", "ol", "amzn"}))
+    return {"sudo dnf install " + dnf};
+  if (is_distribution({"arch", "manjaro", "endeavouros", "opensuse-leap", "opensuse-tumbleweed", "sles", "nixos",
+                       "gentoo", "alpine", "void"}))
+    return {"# with this distribution's package manager, what Debian calls: " + apt};
   return {"sudo apt-get install " + apt};
 }
 
@@ -88,11 +93,12 @@ Lines Diagnosis::install_driver(const std::string& at_least) const {
                         wanted)};
   if (f.system.tegra) return {"# flash or upgrade JetPack: on a Jetson the driver is part of it"};
   const std::string comment = "# NVIDIA driver" + (wanted.empty() ? std::string(", newest") : wanted) + ":";
-  if (is_any_of(f.system.distribution, {"ubuntu", "linuxmint", "pop"}))
-    return {comment, "sudo ubuntu-drivers install", "sudo reboot"};
-  if (is_any_of(f.system.distribution, {"debian"}))
+  if (is_distribution({"ubuntu", "linuxmint", "pop"})) return {comment, "sudo ubuntu-drivers install", "sudo reboot"};
+  if (is_distribution({"debian"}))
     return {comment + " (Debian: with the non-free components, or from NVIDIA's own repository)",
             "sudo apt-get install nvidia-driver", "sudo reboot"};
+  if (is_distribution({"arch", "manjaro", "endeavouros"}))
+    return {comment, "sudo pacman -S nvidia-open-dkms nvidia-utils"};
   return {comment + " follow https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"};
 }
 
@@ -136,11 +142,13 @@ std::vector<Finding> diagnose(const Facts& facts) {
   Diagnosis d(facts);
   check_driver(d);
   check_cards(d);
+  check_settings(d);
   check_unexplained(d);
   check_containers(d);
   check_toolkit(d);
   check_libraries(d);
   check_programs(d);
+  check_python(d);
   check_reported_error(d);
   std::stable_sort(d.found.begin(), d.found.end(),
                    [](const Finding& a, const Finding& b) { return a.severity < b.severity; });

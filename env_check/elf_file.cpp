@@ -71,7 +71,7 @@ std::string machine_name(uint16_t machine) {
 
 class Reader {
  public:
-  explicit Reader(ElfDetails& out) : out_(out) {}
+  Reader(ElfDetails& out, bool device_code) : out_(out), device_code_(device_code) {}
 
   void file(const Window& w) {
     uint32_t magic = 0;
@@ -202,7 +202,8 @@ class Reader {
     const std::string strings = table(w, sections[names]);
     for (const Elf64_Shdr& s : sections) {
       const std::string name = text_at(strings, s.sh_name);
-      if ((name == ".nv_fatbin" || name == "__nv_relfatbin") && s.sh_type != SHT_NOBITS && s.sh_size > 0) {
+      if (device_code_ && (name == ".nv_fatbin" || name == "__nv_relfatbin") && s.sh_type != SHT_NOBITS &&
+          s.sh_size > 0) {
         if (!w.holds(s.sh_offset, s.sh_size)) fail("its device code section is cut short");
         fatbins(w.part(s.sh_offset, s.sh_size));
       }
@@ -234,25 +235,17 @@ class Reader {
   }
 
   void dynamic(const Window& w, const std::string& strings) {
-    std::string rpath, runpath;
     Elf64_Dyn d{};
     for (uint64_t at = 0; at < kMaxTable && w.read(at, d) && d.d_tag != DT_NULL; at += sizeof d) {
       const std::string text = text_at(strings, d.d_un.d_val);
-      if (d.d_tag == DT_RPATH) rpath = text;
-      if (d.d_tag == DT_RUNPATH) runpath = text;
-      if (d.d_tag != DT_NEEDED || out_.binary.needed.size() >= 1000) continue;
-      for (const char* prefix : {"libcuda", "libcublas", "libcudnn", "libcufft", "libcurand", "libcusolver",
-                                 "libcusparse", "libcupti", "libnv", "libnccl", "libnpp"})
-        if (text.rfind(prefix, 0) == 0) {
-          out_.binary.needed.push_back({text, "", ""});
-          break;
-        }
+      if (d.d_tag == DT_RPATH) out_.rpath = text;
+      if (d.d_tag == DT_RUNPATH) out_.runpath = text;
+      if (d.d_tag == DT_NEEDED && !text.empty() && out_.needed.size() < 1000) out_.needed.push_back(text);
     }
-    out_.is_runpath = !runpath.empty();
-    out_.search_path = out_.is_runpath ? runpath : rpath;
   }
 
   ElfDetails& out_;
+  const bool device_code_;
 };
 
 // A regular file; a pipe or a device is not even opened, which could block or disturb it. -1 with errno otherwise.
@@ -269,7 +262,7 @@ int open_regular(const std::string& path, uint64_t& size) {
 
 }  // namespace
 
-ElfDetails read_binary(const std::string& path) {
+ElfDetails read_binary(const std::string& path, bool device_code) {
   ElfDetails out;
   out.binary.path = path;
   uint64_t size = 0;
@@ -278,14 +271,18 @@ ElfDetails read_binary(const std::string& path) {
     out.binary.error = errno == EINVAL ? "it is not a regular file" : std::strerror(errno);
     return out;
   }
-  Reader(out).file(Window(fd, 0, size));
+  Reader(out, device_code).file(Window(fd, 0, size));
   close(fd);
   const std::string origin = path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
-  for (const std::string& name : {std::string("${ORIGIN}"), std::string("$ORIGIN")})
-    for (size_t at = out.search_path.find(name); at != std::string::npos; at = out.search_path.find(name, at)) {
-      out.search_path.replace(at, name.size(), origin);
-      at += origin.size();
-    }
+  for (std::string* folders : {&out.rpath, &out.runpath})
+    for (const auto& [name, with] : {std::pair<std::string, std::string>{"${ORIGIN}", origin},
+                                     {"$ORIGIN", origin},
+                                     {"${LIB}", "lib/" + out.binary.machine + "-linux-gnu"},
+                                     {"$LIB", "lib/" + out.binary.machine + "-linux-gnu"}})
+      for (size_t at = folders->find(name); at != std::string::npos; at = folders->find(name, at)) {
+        folders->replace(at, name.size(), with);
+        at += with.size();
+      }
   return out;
 }
 

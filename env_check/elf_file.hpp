@@ -4,20 +4,21 @@
 // file is trusted: every offset is checked against its size.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "env_check/facts.hpp"
 
 namespace env_check {
 
 // Never throws for what is in the file: `error` says what was wrong, and the rest holds what could be read before.
-// Fills path, machine, elf_bits, code, and the names in `needed` (CUDA's libraries only, not yet resolved).
-// `search_path` gets DT_RUNPATH or, without one, DT_RPATH ($ORIGIN replaced); `is_runpath` says which.
+// Fills path, machine, elf_bits and code of `binary`; `needed` are the names of DT_NEEDED, and `rpath` and `runpath` the
+// folders of DT_RPATH and DT_RUNPATH with $ORIGIN and $LIB replaced.
 struct ElfDetails {
   Binary binary;
-  std::string search_path;
-  bool is_runpath = false;
+  std::vector<std::string> needed;
+  std::string rpath, runpath;
 };
-ElfDetails read_binary(const std::string& path);
+ElfDetails read_binary(const std::string& path, bool device_code = true);
 
 // Only the first bytes: word size and machine. {0, ""} when it is no ELF file.
 struct ElfKind {

@@ -14,25 +14,33 @@
 namespace env_check {
 
 struct System {
-  std::string kernel;                    // uname -r
-  std::string machine;                   // uname -m
-  std::string distribution;              // "ubuntu 24.04", from os-release
-  bool wsl = false;                      // the kernel calls itself Microsoft's
-  std::string container;                 // "" on the host itself, else docker, podman, kubernetes, lxc, container
-  bool tegra = false;                    // a Jetson: its GPU is no PCI device
-  bool root = false;                     // effective user id 0
-  bool sudo = false;                     // started by sudo (the name itself is not kept)
-  bool sys_admin = false;                // CAP_SYS_ADMIN is effective
-  std::optional<bool> secure_boot;       // from the EFI variable
-  std::string glibc;                     // "2.36"
-  int suspends = 0;                      // successful suspends since boot
-  std::optional<int64_t> address_limit;  // RLIMIT_AS in kB; unknown when unlimited
-  std::string firmware_path;             // firmware_class.path= of the kernel command line
-  bool firmware_path_missing = false;    // that folder does not exist
-  std::string cmake;                     // version of the cmake on PATH
-  bool fabric_manager = false;           // a process nv-fabricmanager is visible
-  bool mps_daemon = false;               // a process nvidia-cuda-mps-control is visible
-  bool mps_control = false;              // the control pipe exists in the MPS pipe folder
+  std::string kernel;                      // uname -r
+  std::string machine;                     // uname -m
+  std::string distribution;                // "ubuntu 24.04", from os-release
+  bool wsl = false;                        // the kernel calls itself Microsoft's
+  std::string container;                   // "" on the host itself, else docker, podman, kubernetes, lxc, apptainer …
+  std::string sandbox;                     // snap, flatpak, or ""
+  std::string service;                     // slurm, batch, systemd: started by one of these; "" by a person
+  std::string l4t;                         // Jetson: "36.4.0", the release that JetPack is built on
+  std::string prime;                       // laptop with two GPUs: on-demand, nvidia, intel; "off": switched off
+  bool virtual_machine = false;            // a hypervisor is below
+  std::optional<int> overcommit;           // vm.overcommit_memory
+  std::optional<bool> jit_cache_writable;  // the driver may keep compiled PTX
+  bool tegra = false;                      // a Jetson: its GPU is no PCI device
+  bool root = false;                       // effective user id 0
+  bool sudo = false;                       // started by sudo (the name itself is not kept)
+  bool sys_admin = false;                  // CAP_SYS_ADMIN is effective
+  std::optional<bool> secure_boot;         // from the EFI variable
+  std::string glibc;                       // "2.36"
+  int suspends = 0;                        // successful suspends since boot
+  std::optional<int64_t> address_limit;    // RLIMIT_AS in kB; unknown when unlimited
+  std::string firmware_path;               // firmware_class.path= of the kernel command line
+  bool firmware_path_missing = false;      // that folder does not exist
+  std::string cmake;                       // version of the cmake on PATH
+  bool fabric_manager = false;             // a process nv-fabricmanager is visible
+  std::string fabric_manager_version;      // of its Debian package
+  bool mps_daemon = false;                 // a process nvidia-cuda-mps-control is visible
+  bool mps_control = false;                // the control pipe exists in the MPS pipe folder
 };
 
 // The kernel's side of the driver.
@@ -45,6 +53,9 @@ struct Module {
   bool on_disk = false;                      // nvidia.ko exists for the running kernel
   std::vector<std::string> on_disk_other;    // other kernels that have one
   bool dkms_source = false;                  // /usr/src/nvidia-* is there
+  std::string dkms_log;                      // log of a build by dkms
+  std::string blacklisted_in;                // the file that forbids loading nvidia
+  std::optional<bool> gsp_firmware;          // the firmware of this module's version is in /lib/firmware
   std::optional<bool> kernel_headers;        // /lib/modules/<kernel>/build exists
   std::optional<bool> profiling_admin_only;  // RmProfilingAdminOnly of /proc/driver/nvidia/params
   std::vector<std::string> packages;         // installed Debian packages of the driver's user side
@@ -81,14 +92,16 @@ struct Library {
 };
 
 struct Toolkit {
-  std::string root;             // folder above bin/nvcc, links resolved
-  std::string nvcc;             // as found
-  std::string version;          // 13.0.88; "" when nvcc did not answer
-  std::string error;            // why it did not
-  std::string ptxas;            // version of bin/ptxas beside it
-  std::string from;             // CUDACXX, PATH, CUDA_HOME, CUDA_PATH, CONDA_PREFIX or a folder
-  std::optional<bool> headers;  // cuda_runtime.h is where this nvcc looks; unknown behind a wrapper
-  std::optional<int> gcc_max;   // newest gcc its crt/host_config.h admits
+  std::string root;                // folder above bin/nvcc, links resolved
+  std::string nvcc;                // as found
+  std::string version;             // 13.0.88; "" when nvcc did not answer
+  std::string error;               // why it did not
+  std::string ptxas;               // version of bin/ptxas beside it
+  std::string from;                // CUDACXX, PATH, CUDA_HOME, CUDA_PATH, CONDA_PREFIX or a folder
+  std::optional<bool> headers;     // cuda_runtime.h is where this nvcc looks
+  std::optional<bool> runtime;     // so is libcudart
+  std::vector<std::string> archs;  // nvcc --list-gpu-code: 75, 80, …
+  std::optional<int> gcc_max;      // newest gcc its crt/host_config.h admits
 };
 
 struct Compiler {
@@ -113,7 +126,7 @@ struct DriverProbe {
   std::string error;                           // dlopen's message
   std::string path;                            // the file that was loaded, links resolved
   std::optional<int> version_result, version;  // cuDriverGetVersion: 13000 = 13.0
-  std::optional<int> init_result;
+  std::optional<int> init_result, init_ms;     // cuInit, and how long it took
   std::optional<int> count_result, count;
   std::optional<int> context_result;  // a context on the first device
   std::optional<int> unmasked_count;  // count without CUDA_VISIBLE_DEVICES, asked only when the first count failed
@@ -129,7 +142,11 @@ struct NvmlDevice {
   std::optional<int> processes;     // compute processes on it
   std::optional<int> mig_current, mig_pending, mig_devices;
   std::optional<int> remap_pending, remap_failure;
-  std::optional<int> virtualization;  // 0 none, 1 passthrough, 2 vGPU
+  std::optional<int> memory_mib, memory_free_mib;
+  std::optional<int> ecc_uncorrected;  // since the driver was loaded
+  std::optional<int> persistence;      // 1: the driver keeps the card ready
+  std::optional<int> fabric_state;     // NVLink fabric: 0 none, 1 not started, 2 in progress, 3 completed
+  std::optional<int> virtualization;   // 0 none, 1 passthrough, 2 vGPU
 };
 
 // What libnvidia-ml said: the library behind nvidia-smi.
@@ -164,9 +181,12 @@ struct DeviceCode {
 };
 
 struct NeededLibrary {
-  std::string name;  // libcudart.so.12
-  std::string path;  // what the loader would take; "" when nothing
-  std::string why;   // RPATH, RUNPATH, LD_LIBRARY_PATH, cache, default folder
+  std::string name;     // libcudart.so.12
+  std::string path;     // what the loader would take; "" when nothing
+  std::string why;      // LD_PRELOAD, RPATH, LD_LIBRARY_PATH, RUNPATH, cache, default folder
+  std::string by;       // the library that asks for it; "" the program itself
+  std::string real;     // links resolved
+  std::string instead;  // what the next rule of the search would have given, if that is another file
 };
 
 struct Binary {
@@ -175,7 +195,16 @@ struct Binary {
   std::string machine;
   int elf_bits = 0;
   std::vector<DeviceCode> code;
-  std::vector<NeededLibrary> needed;  // CUDA's libraries among DT_NEEDED
+  std::vector<NeededLibrary> needed;  // CUDA's libraries, also those that its own libraries ask for
+};
+
+struct Python {
+  std::string path;     // python3 that was asked
+  std::string torch;    // folder of the torch package; "" without one
+  std::string version;  // 2.8.0+cu128
+  std::string cuda;     // 12.8; "" in a CPU build
+  std::string error;
+  std::vector<DeviceCode> code;  // what its kernels are compiled for
 };
 
 struct Facts {
@@ -188,6 +217,7 @@ struct Facts {
   std::vector<Toolkit> toolkits;             // in the order in which a build would prefer them
   std::vector<std::string> homes_with_nvcc;  // CUDA_HOME, CUDA_PATH: those whose bin/nvcc exists
   std::string usr_local_cuda;                // "" unknown, missing, dangling, ok
+  std::string path_nvcc;                     // the first nvcc on PATH
   std::string path_ptxas;                    // version of the first ptxas on PATH
   std::string nvidia_smi;                    // first nvidia-smi on PATH
   Compiler compiler;                         // the host compiler nvcc would use
@@ -197,7 +227,9 @@ struct Facts {
   Wsl wsl;
   Containers containers;
   std::vector<Binary> binaries;
-  std::optional<int> reported_error;  // a CUDA error code the user saw elsewhere (--error)
+  Python python;
+  std::vector<std::string> kernel_log;  // what it says about the card; empty where it may not be read
+  std::optional<int> reported_error;    // a CUDA error code the user saw elsewhere (--error)
 
   const std::string* env(const std::string& name) const;  // nullptr when the variable is not set
 };

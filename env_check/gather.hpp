@@ -13,9 +13,11 @@ namespace env_check {
 struct GatherOptions {
   std::string root;                   // put before /proc, /sys, /dev, /etc, /usr …: a test's made-up machine
   bool ask_driver = true;             // load libcuda and libnvidia-ml
+  bool python = true;                 // ask python3 for PyTorch
   std::vector<std::string> binaries;  // files whose device code is to be read
   std::chrono::milliseconds driver_limit{20000};  // cuInit of eight cards without persistence takes seconds
   std::chrono::milliseconds program_limit{5000};  // nvcc --version and the like
+  std::chrono::milliseconds python_limit{10000};  // an import of torch, where its files do not say enough
 };
 
 Facts gather(const GatherOptions& options = {});

@@ -100,7 +100,7 @@ void summary(Text& t, const Facts& f) {
   if (!build) t.fact("toolkit", "none found");
   for (const Toolkit& k : f.toolkits) {
     std::string text = fmt::format("CUDA {}, {} (from {})", k.version.empty() ? "?" : k.version, k.nvcc, k.from);
-    if (const auto archs = archs_of_nvcc(Version(k.version)))
+    if (const auto archs = archs_of(k))
       text += fmt::format(", compiles for sm_{} to sm_{}", archs->lowest(), archs->highest());
     if (&k == build) text += " — builds take this one";
     t.fact("toolkit", text);

@@ -196,8 +196,23 @@ std::string cards_of_arch(int arch) {
 
 ErrorCode error_code(int code) {
   for (const json& row : errors())
-    if (row.at("code").get<int>() == code) return {text_of(row, "name"), text_of(row, "text")};
-  return {fmt::format("error {}", code), ""};
+    if (row.at("code").get<int>() == code)
+      return {text_of(row, "name"), text_of(row, "text"), text_of(row, "cause"),
+              row.at("findings").get<std::vector<std::string>>()};
+  return {fmt::format("error {}", code), "", "", {}};
+}
+
+std::vector<int> listed_errors() {
+  std::vector<int> codes;
+  for (const json& row : errors()) codes.push_back(row.at("code").get<int>());
+  return codes;
+}
+
+XidCode xid_code(int xid) {
+  static const json table = json::parse(kXidCodes);
+  for (const json& row : table["rows"])
+    if (row.at("xid").get<int>() == xid) return {text_of(row, "kind"), text_of(row, "text")};
+  return {};
 }
 
 }  // namespace env_check

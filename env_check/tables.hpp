@@ -68,7 +68,15 @@ std::string cards_of_arch(int arch);  // "H100, H200 …"
 
 struct ErrorCode {
   std::string name, text;
+  std::string cause;                  // one line: what usually stands behind it
+  std::vector<std::string> findings;  // ids of the findings that name it for certain
 };
-ErrorCode error_code(int code);  // unlisted: {"error 123", ""}
+ErrorCode error_code(int code);  // unlisted: {"error 123", "", "", {}}
+std::vector<int> listed_errors();
+
+struct XidCode {
+  std::string kind, text;  // kind: program, hardware or driver
+};
+XidCode xid_code(int xid);  // unlisted: {"", ""}
 
 }  // namespace env_check
