@@ -16,6 +16,7 @@ Read from `labNN --json`, in each row that ran a kernel:
   counts.kernels[]              {kernel, launches, blocks, threads, barriers, flops (where declared), global, shared, lines}
   counts.kernels[].lines[]      {file, line, space, load, bytes_per_lane, requests, lanes, and sectors and l1_lines, or
                                 wavefronts and least_wavefronts}
+  counts.kernels[].barrier_lines[]  {file, line, of_warp, count}: blocks, or warps, that passed it
 Written: {machine, commit, command, programs: [{program, arguments, kernels: [{rung, shape, kernel, launches,
 metrics: {of ncu}, ncu: {counter: sum of its metrics}, lab: {counter: count}, why: {counter: reason}}]}]}. Exit status: 0; 1 differences without a reason, or ncu
 failed; 2 usage; 77 no ncu or no CUDA program.
