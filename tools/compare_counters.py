@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The lab's counts beside the hardware's: sectors, requests and wavefronts of every kernel, by ncu and by the executor.
 
-    tools/compare_counters.py                                on a GPU: ncu and lab run, results/counters.json is written
-    tools/compare_counters.py --from-json results/counters.json  no GPU: the hardware's numbers from the file, the lab anew
-    tools/compare_counters.py --again                        from what the last run of ncu left in build/counters
-    tools/compare_counters.py --check results/counters.json  the same, nothing written; status 1 at a difference without reason
+    tools/compare_counters.py                     on a GPU: ncu and lab run, results/counters.json is written
+    tools/compare_counters.py --again             the same from what the last run of ncu left in build/counters
+    tools/compare_counters.py --from-json FILE    no GPU: the hardware's numbers from the file, the lab's anew
+    tools/compare_counters.py --check FILE        so too, but nothing is written
 
 One ncu run a step program with the shapes of PLAN; the lab runs the same command line. The i-th launch of a kernel there is
 the i-th launch here: both run the rungs in one order, and names are compared without arguments. A Markdown table goes
@@ -19,8 +19,8 @@ Read from `labNN --json`, in each row that ran a kernel:
                                 wavefronts and least_wavefronts}
   counts.kernels[].barrier_lines[]  {file, line, of_warp, count}: blocks, or warps, that passed it
 Written: {machine, commit, command, programs: [{program, arguments, kernels: [{rung, shape, kernel, launches,
-metrics: {of ncu}, ncu: {counter: sum of its metrics}, lab: {counter: count}, why: {counter: reason}}]}]}. Exit status: 0; 1 differences without a reason, or ncu
-failed; 2 usage; 77 no ncu or no CUDA program.
+metrics: {of ncu}, ncu: {counter: sum of its metrics}, lab: {counter: count}, why: {counter: reason}}]}]}.
+Exit status: 0; 1 differences without a reason, or a program failed; 2 usage; 77 no ncu or no CUDA program.
 """
 
 import argparse
