@@ -34,7 +34,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DI
 file(READ ${CMAKE_SOURCE_DIR}/common/lab/cards.json content)
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/lab_cards.inc
      CONTENT "static const char kCardsJson[] = R\"json(${content})json\";\n")
-add_library(lab STATIC common/lab/cards.cpp common/lab/table.cpp common/lab/listing.cpp common/lab/page.cpp
+add_library(lab STATIC EXCLUDE_FROM_ALL common/lab/cards.cpp common/lab/table.cpp common/lab/listing.cpp common/lab/page.cpp
                        common/lab/json.cpp common/lab/unsupported.cpp)
 target_link_libraries(lab PUBLIC base)
 target_include_directories(lab PRIVATE ${CMAKE_BINARY_DIR}/generated)

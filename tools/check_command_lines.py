@@ -42,6 +42,9 @@ def steps(folder: Path, machine: str) -> None:
         expect(program, ["--no-such-option"], (BAD_INPUT,), "--no-such-option")
         expect(program, ["--samples", "0"], (BAD_INPUT,), "--samples")
         expect(program, ["--rung", "no such rung", "--check-only"], (BAD_INPUT,), "--rung")
+        if machine == "lab":
+            expect(program, ["--card", "no such card"], (BAD_INPUT,), "no such card")
+            expect(program, ["--html", "/no/such/folder/page.html"], (BAD_INPUT,), "--html")
     for number in NUMBERS[:4]:
         expect(folder / f"{machine}{number}", ["--shape", "2000000000x2000000000x2000000000"], (ENVIRONMENT,), "--shape")
 

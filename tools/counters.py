@@ -61,7 +61,8 @@ def parse_ncu(text: str) -> list[dict]:
     for row in csv.DictReader([line for line in text.splitlines() if line.startswith('"')]):
         if not row.get("ID"):  # the line of units
             continue
-        metrics = {key: float(value.replace(",", "") or 0) for key, value in row.items() if key and key.endswith(".sum")}
+        metrics = {key: float(value.replace(",", "")) for key, value in row.items()
+                   if key and key.endswith(".sum") and re.fullmatch(r"[\d.,]+", value)}  # not "n/a"
         launches.append({"kernel": plain_name(row["Kernel Name"]), "metrics": metrics})
     return launches
 
@@ -82,24 +83,28 @@ def lab_kernels(rows: list[dict]) -> list[dict]:
     return kernels
 
 
-def pair(kernels: list[dict], launches: list[dict]) -> None:
-    """Gives each of the lab's kernels the metrics of its launches on the GPU."""
+def pair(kernels: list[dict], launches: list[dict]) -> tuple[list[dict], list[str]]:
+    """Those of the lab's kernels that ran on the GPU too, with the metrics of their launches; and what did not fit."""
     queues = defaultdict(deque)
     for launch in launches:
         queues[launch["kernel"]].append(launch["metrics"])
+    paired, problems = [], []
     for kernel in kernels:
         queue = queues[kernel["kernel"]]
         if len(queue) < kernel["launches"]:
-            raise Trouble(f"{kernel['rung']} at {kernel['shape']}: {kernel['kernel']} ran {kernel['launches']} times in the "
-                          f"lab, {len(queue)} times are left of the GPU's; it ran {sorted(k for k in queues if queues[k])}")
+            problems.append(f"{kernel['rung']} at {kernel['shape']}: {kernel['kernel']} ran {kernel['launches']} times in the "
+                            f"lab, {len(queue)} launches are left of the GPU's")
+            continue
         total = defaultdict(float)
         for _ in range(kernel["launches"]):
             for metric, value in queue.popleft().items():
                 total[metric] += value
-        kernel["metrics"] = {metric: int(value) for metric, value in total.items()}
-    for name in {kernel["kernel"] for kernel in kernels}:
-        if queues[name]:
-            raise Trouble(f"{name} ran {len(queues[name])} times more often on the GPU than in the lab")
+        if missing := [metrics[0] for metrics in COUNTERS.values() if metrics[0] not in total]:
+            problems.append(f"{kernel['kernel']}: ncu has no number for {', '.join(missing)}")
+            continue
+        paired.append({**kernel, "metrics": {metric: int(value) for metric, value in total.items()}})
+    problems += [f"{name} ran {len(queue)} times more on the GPU than in the lab" for name, queue in queues.items() if queue]
+    return paired, problems
 
 
 def hardware(kernel: dict, counter: str) -> int:

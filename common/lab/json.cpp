@@ -51,6 +51,12 @@ json counts_json(const Rung& rung) {
     if (kernel.flops > 0) k["flops"] = kernel.flops;
     k["lines"] = json::array();
     for (const simt::LineCounts& line : kernel.lines) k["lines"].push_back(line_json(line));
+    k["barrier_lines"] = json::array();
+    for (const simt::BarrierCounts& barrier : kernel.barrier_lines)
+      k["barrier_lines"].push_back({{"file", shown_path(barrier.file)},
+                                    {"line", barrier.line},
+                                    {"of_warp", barrier.of_warp},
+                                    {"count", barrier.count}});
     j["kernels"].push_back(k);
   }
   return j;

@@ -36,8 +36,22 @@ size_t indentation(const Stretch& stretch) {
   return least;
 }
 
-std::string margin_text(const simt::LineCounts& c) {
-  return fmt::format(" {} {:>8} {:<13} {}", costs_extra(c) ? '!' : ' ', c.requests, access_text(c), cost_text(c));
+// "global ld" or "shared st 16B": 4 bytes a lane are not said. Then "4.00 sectors" or "8.00 (1.00) wavefronts" of one
+// request, with the least in brackets where it is less.
+Margin margin_of(const simt::LineCounts& line) {
+  const double requests = std::max<double>(1, double(line.requests));
+  const bool extra = costs_extra(line), shared = line.space == simt::Space::shared;
+  const std::string what = fmt::format("{} {}{}", shared ? "shared" : "global", line.load ? "ld" : "st",
+                                       line.bytes_per_lane == 4 ? "" : fmt::format(" {}B", line.bytes_per_lane));
+  if (!shared) return {extra, line.requests, what, fmt::format("{:>5.2f} sectors", double(line.sectors) / requests)};
+  const std::string least = extra ? fmt::format(" ({:.2f})", double(line.least_wavefronts) / requests) : "";
+  return {extra, line.requests, what, fmt::format("{:>5.2f}{} wavefronts", double(line.wavefronts) / requests, least)};
+}
+
+Margin margin_of(const simt::BarrierCounts& b) { return {false, b.count, b.of_warp ? "warp barrier" : "barrier", ""}; }
+
+std::string margin_text(const Margin& m) {
+  return fmt::format(" {} {:>8} {:<13} {}", m.extra ? '!' : ' ', m.count, m.what, m.cost);
 }
 
 std::string stretch_text(const Stretch& stretch) {
@@ -45,11 +59,15 @@ std::string stretch_text(const Stretch& stretch) {
   std::string text;
   for (const ListedLine& line : stretch.lines) {
     const std::string source = line.text.substr(std::min(indent, line.text.size()));
-    text += fmt::format("{:<{}}{:>5}  {}", line.counts.empty() ? "" : margin_text(*line.counts[0]), kMargin,
-                        line.number, clipped(source, kWidth - kMargin - 8));
+    text += fmt::format("{:<{}}{:>5}  {}", line.margin.empty() ? "" : margin_text(line.margin[0]), kMargin, line.number,
+                        clipped(source, kWidth - kMargin - 8));
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
-    for (size_t i = 1; i < line.counts.size(); ++i) text += margin_text(*line.counts[i]) + "\n";
+    for (size_t i = 1; i < line.margin.size(); ++i) {
+      text += margin_text(line.margin[i]);
+      text.erase(text.find_last_not_of(' ') + 1);
+      text += '\n';
+    }
   }
   return text;
 }
@@ -62,15 +80,17 @@ std::string shown_path(const std::string& path) {
 }
 
 std::vector<Stretch> listing(const simt::KernelCounts& kernel, int context) {
-  std::map<std::string, std::map<int, std::vector<const simt::LineCounts*>>> files;
+  std::map<std::string, std::map<int, std::vector<Margin>>> files;
   for (const bool load : {true, false})  // a line loads before it stores
     for (const simt::LineCounts& line : kernel.lines)
-      if (line.load == load) files[line.file][line.line].push_back(&line);
+      if (line.load == load) files[line.file][line.line].push_back(margin_of(line));
+  for (const simt::BarrierCounts& barrier : kernel.barrier_lines)
+    files[barrier.file][barrier.line].push_back(margin_of(barrier));
   std::vector<Stretch> stretches;
   for (const auto& [file, counted] : files) {
     const std::vector<std::string> source = lines_of(file);
     int shown = -1;  // the last line that was listed
-    for (const auto& [number, counts] : counted) {
+    for (const auto& [number, margin] : counted) {
       const int first = std::max({number - context, 1, shown + 1});
       if (shown < 0 || first > shown + 1) stretches.push_back({shown_path(file), {}});
       std::vector<ListedLine>& lines = stretches.back().lines;
@@ -79,7 +99,7 @@ std::vector<Stretch> listing(const simt::KernelCounts& kernel, int context) {
       for (int n = source.empty() ? number : first; n <= std::min(number + context, before_next); ++n) {
         if (n != number && n > static_cast<int>(source.size())) break;
         lines.push_back({n, n <= static_cast<int>(source.size()) ? source[n - 1] : "", {}});
-        if (n == number) lines.back().counts = counts;
+        if (n == number) lines.back().margin = margin;
         shown = n;
       }
     }
@@ -95,18 +115,6 @@ std::string kernel_title(const simt::KernelCounts& k) {
   return fmt::format("{} · {} · {} of {} · {} a block", k.kernel, count(k.launches, "launch", "launches"),
                      count(k.blocks, "block", "blocks"), count(k.threads / blocks, "thread", "threads"),
                      count(k.barriers / blocks, "barrier", "barriers"));
-}
-
-std::string access_text(const simt::LineCounts& line) {
-  return fmt::format("{} {}{}", line.space == simt::Space::shared ? "shared" : "global", line.load ? "ld" : "st",
-                     line.bytes_per_lane == 4 ? "" : fmt::format(" {}B", line.bytes_per_lane));
-}
-
-std::string cost_text(const simt::LineCounts& line) {
-  const double requests = std::max<double>(1, double(line.requests));
-  if (line.space == simt::Space::global) return fmt::format("{:>5.2f} sectors", double(line.sectors) / requests);
-  return fmt::format("{:>5.2f}{} wavefronts", double(line.wavefronts) / requests,
-                     costs_extra(line) ? fmt::format(" ({:.2f})", double(line.least_wavefronts) / requests) : "");
 }
 
 std::string listing_text(const Table& table) {

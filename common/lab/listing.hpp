@@ -7,11 +7,17 @@
 
 namespace lab {
 
-// A line of source, with the requests it makes; most have none and are there for context.
+// A row of the margin: "!", 32, "shared ld", "32.00 (1.00) wavefronts".
+struct Margin {
+  bool extra;  // costs more than needed
+  uint64_t count;
+  std::string what, cost;
+};
+// A line of source, with the requests and barriers it makes; most have none and are there for context.
 struct ListedLine {
   int number;
   std::string text;
-  std::vector<const simt::LineCounts*> counts;
+  std::vector<Margin> margin;
 };
 // Lines of one file that stand together; between two stretches lines are left out.
 struct Stretch {
@@ -22,16 +28,12 @@ struct Stretch {
 // `path` relative to the repository, where it lies in it.
 std::string shown_path(const std::string& path);
 
-// The lines of `kernel` that make requests, each with `context` lines before and behind it. A file that cannot be read
-// is listed by its line numbers alone. The stretches point into `kernel`.
+// The lines of `kernel` that make requests, its barriers, each with `context` lines before and behind it. A file that cannot be read
+// is listed by its line numbers alone.
 std::vector<Stretch> listing(const simt::KernelCounts& kernel, int context = 2);
 
 // "gemm_kernel<8> · 1 launch · 4 blocks of 256 threads · 34 barriers a block"
 std::string kernel_title(const simt::KernelCounts& kernel);
-// "global ld" or "shared st 16B": 4 bytes a lane are not said.
-std::string access_text(const simt::LineCounts& line);
-// "4.00 sectors" or "8.00 (1.00) wavefronts": of one request, and in brackets the least where it is less.
-std::string cost_text(const simt::LineCounts& line);
 
 std::string listing_text(const Table& table);
 std::string listing_html(const std::vector<Table>& tables, const Card& card);

@@ -51,14 +51,14 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::string row(const simt::LineCounts* c, const std::string& number, const std::string& source) {
+std::string row(const Margin* m, const std::string& number, const std::string& source) {
   return fmt::format(
       R"(<tr class="{}"><td class="count">{}</td><td>{}</td><td class="cost">{}</td><td>{}</td><td class="source">{}</td></tr>)"
       "\n",
-      !c                ? "quiet"
-      : costs_extra(*c) ? "mark"
-                        : "line",
-      c ? std::to_string(c->requests) : "", c ? access_text(*c) : "", c ? cost_text(*c) : "", number, escaped(source));
+      !m         ? "quiet"
+      : m->extra ? "mark"
+                 : "line",
+      m ? std::to_string(m->count) : "", m ? m->what : "", m ? m->cost : "", number, escaped(source));
 }
 
 std::string kernel_html(const simt::KernelCounts& kernel) {
@@ -71,9 +71,9 @@ std::string kernel_html(const simt::KernelCounts& kernel) {
       html += "<tr><td></td><td></td><td></td><td>⋮</td><td></td></tr>\n";
     for (const ListedLine& line : stretch.lines) {
       const std::string number = std::to_string(line.number);
-      if (line.counts.empty()) html += row(nullptr, number, line.text);
-      for (const simt::LineCounts* c : line.counts)
-        html += c == line.counts.front() ? row(c, number, line.text) : row(c, "", "");
+      if (line.margin.empty()) html += row(nullptr, number, line.text);
+      for (const Margin& m : line.margin)
+        html += &m == &line.margin.front() ? row(&m, number, line.text) : row(&m, "", "");
     }
   }
   return html + "</table>\n";

@@ -42,7 +42,8 @@ lab::Table transpose() {
                    1,
                    0,
                    {global(7, true, 32, 128), shared(7, false, 4, 32, 32, 32), global(9, false, 32, 160),
-                    shared(9, true, 4, 32, 1024, 32)}}};
+                    shared(9, true, 4, 32, 1024, 32)},
+                   {{kSource, 8, false, 1}}}};
   table.rungs.push_back(rung);
   lab::Rung host;
   host.name = "03 loop on the host";
@@ -123,11 +124,14 @@ TEST_CASE("lab: the listing shows counted lines with context, each line once, an
   std::vector<int> numbers;
   for (const lab::ListedLine& line : stretches[0].lines) numbers.push_back(line.number);
   CHECK(numbers == std::vector<int>{6, 7, 8, 9, 10});
-  CHECK(stretches[0].lines[1].counts.size() == 2);
-  CHECK(stretches[0].lines[2].counts.empty());
+  CHECK(stretches[0].lines[0].margin.empty());
+  CHECK(stretches[0].lines[1].margin.size() == 2);
+  REQUIRE(stretches[0].lines[2].margin.size() == 1);
+  CHECK(stretches[0].lines[2].margin[0].what == "barrier");
   CHECK_THAT(stretches[0].lines[2].text, ContainsSubstring("__syncthreads();"));
 
   simt::KernelCounts far = table.rungs[0].kernels[0];
+  far.barrier_lines.clear();
   far.lines = {global(2, true, 1, 4), global(9, true, 1, 4), global(9, false, 1, 4)};
   const std::vector<lab::Stretch> two = lab::listing(far, 1);
   REQUIRE(two.size() == 2);
@@ -169,7 +173,7 @@ TEST_CASE("lab: the page is well formed, needs nothing from elsewhere and knows 
   CHECK(line_with(html,
                   R"(<tr class="mark"><td class="count">32</td><td>shared ld</td><td class="cost">32\.00 \(1\.00\))"));
   CHECK(line_with(html, R"(<tr class="line"><td class="count">32</td><td>global ld</td>)"));
-  CHECK(line_with(html, R"(<tr class="quiet">.*__syncthreads\(\);)"));
+  CHECK(line_with(html, R"(<td class="count">1</td><td>barrier</td>.*__syncthreads\(\);)"));
 }
 
 TEST_CASE("lab: JSON has the sums of a rung, of each kernel, and every line") {
@@ -186,6 +190,7 @@ TEST_CASE("lab: JSON has the sums of a rung, of each kernel, and every line") {
   REQUIRE(kernel["lines"].size() == 4);
   CHECK(kernel["lines"][3]["file"] == kSource);
   CHECK(kernel["lines"][3]["space"] == "shared");
+  CHECK(kernel["barrier_lines"][0] == nlohmann::json{{"file", kSource}, {"line", 8}, {"of_warp", false}, {"count", 1}});
 }
 
 TEST_CASE("lab: cards have a name of their own, a source, and a peak that their clock and lanes give") {
