@@ -242,7 +242,7 @@ std::vector<std::vector<Shape>> shapes_of(const std::vector<Step>& parts, const 
       if (dimensions(parts[i].form) == dimensions(text)) shapes[i].push_back(shape);
   }
   if (options.shapes.empty())
-    for (size_t i = 0; i < parts.size(); ++i) shapes[i] = device().gpu ? parts[i].shapes : parts[i].small_shapes;
+    for (size_t i = 0; i < parts.size(); ++i) shapes[i] = ON_GPU ? parts[i].shapes : parts[i].small_shapes;
   return shapes;
 }
 

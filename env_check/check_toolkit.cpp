@@ -44,49 +44,6 @@ void check_presence(Diagnosis& d) {
            {"SUDO_USER is set"}, {"# build without sudo"});
 }
 
-// CUDA_HOME decides for this tutorial, for PyTorch's extensions and many makefiles; PATH for plain nvcc and CMake.
-void check_home_against_path(Diagnosis& d) {
-  const Facts& f = d.f;
-  const Toolkit *home = nullptr, *path = nullptr;
-  for (const Toolkit& t : f.toolkits) {
-    if (!home && (t.from == "CUDA_HOME" || t.from == "CUDA_PATH")) home = &t;
-    if (!path && t.from == "PATH") path = &t;
-  }
-  if (!home || !path || Version(home->version).release() == Version(path->version).release()) return;
-  d.warning("home_and_path_differ",
-            home->from + " names another toolkit than PATH: some builds take the one, some the other.",
-            {toolkit_text(*home), toolkit_text(*path)},
-            {fmt::format("export PATH={}/bin:$PATH   # both {}", home->root, home->version),
-             fmt::format("# or: export {}={}   # both {}", home->from, path->root, path->version)});
-}
-
-void check_variables(Diagnosis& d) {  // case 64
-  const Facts& f = d.f;
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
-    const std::string* value = f.env(name);
-    if (!value) continue;
-    const Lines& valid = f.homes_with_nvcc;
-    const bool good = std::find(valid.begin(), valid.end(), name) != valid.end();
-    if (good) continue;
-    std::string why = "there is no bin/nvcc in it";
-    if (value->empty()) why = "it is empty";
-    if (!value->empty() && (value->front() == ':' || value->front() == ' ')) why = "it starts with a stray character";
-    if (value->size() > 4 && value->substr(value->size() - 4) == "/bin")
-      why = "it ends in /bin, but names the folder above";
-    Lines fix = {fmt::format("unset {}", name)};
-    if (const Toolkit* t = build_toolkit(f)) fix = {fmt::format("export {}={}", name, t->root)};
-    d.warning("cuda_home_wrong", fmt::format("{} does not name a toolkit.", name), {d.env_text(name), why}, fix);
-  }
-  if (f.usr_local_cuda == "dangling") {
-    Lines fix = {"sudo rm /usr/local/cuda"};
-    for (const Toolkit& t : f.toolkits)
-      if (t.root.rfind("/usr/local/cuda-", 0) == 0 && fix.size() == 1)
-        fix = {"sudo ln -sfn " + t.root + " /usr/local/cuda"};
-    d.warning("cuda_link_dangling", "/usr/local/cuda is a link to a toolkit that is gone.",
-              {"/usr/local/cuda points nowhere"}, fix);
-  }
-}
-
 void check_nvcc(Diagnosis& d, const Toolkit& t) {
   const Facts& f = d.f;
   const Version version(t.version);
@@ -202,50 +159,12 @@ void check_against_cards(Diagnosis& d, const Toolkit& t) {
   }
 }
 
-void check_arch_variable(Diagnosis& d, const Toolkit* t) {
-  const Facts& f = d.f;
-  const std::string* list = f.env("CUDAARCHS");
-  if (!list) return;
-  const Version version(t ? t->version : "");
-  const auto archs = t ? archs_of(*t) : std::nullopt;
-  const std::string good = cuda_architectures(f);
-  const Lines fix = {"export CUDAARCHS=\"" + (good.empty() ? "80;90" : good) + "\""};
-  for (const std::string& item : list_items(*list, ';')) {
-    const std::string arch = item.substr(0, item.find('-'));
-    if (arch == "native") {  // case 51
-      if (!d.works)
-        d.error("native_without_gpu", "The architecture \"native\" asks the card, and no card answers.",
-                {d.env_text("CUDAARCHS")}, fix);
-      else if (version.known() && version < Version(11, 6))
-        d.error("native_unknown", "This nvcc does not know -arch=native; CUDA 11.6 and later do.",
-                {toolkit_text(*t), d.env_text("CUDAARCHS")}, fix);
-      continue;
-    }
-    if (arch.empty() || !std::isdigit(static_cast<unsigned char>(arch[0]))) continue;
-    const Version cmake(f.system.cmake);
-    if (arch.back() == 'f' && cmake.known() && cmake < Version(3, 26))  // case 53
-      d.error(
-          "cmake_too_old_for_arch", "This CMake does not know the spelling of family architectures.",
-          {d.env_text("CUDAARCHS"), "cmake " + f.system.cmake},
-          {"# a newer CMake, or:",
-           fmt::format(
-               "cmake -DCMAKE_CUDA_ARCHITECTURES=OFF -DCMAKE_CUDA_FLAGS=\"-gencode arch=compute_{0},code=sm_{0}\" …",
-               arch)});
-    if (archs && !archs->beyond_table &&
-        std::find(archs->archs.begin(), archs->archs.end(), arch) == archs->archs.end())
-      d.error("arch_list_unsupported", "The list of architectures names one that this nvcc does not compile for.",
-              {d.env_text("CUDAARCHS"), "not known: " + arch, toolkit_text(*t)}, fix);
-  }
-}
-
 }  // namespace
 
 void check_toolkit(Diagnosis& d) {
   check_presence(d);
   check_variables(d);
-  check_home_against_path(d);
   const Toolkit* t = build_toolkit(d.f);
-  check_arch_variable(d, t);
   if (!t) return;
   check_nvcc(d, *t);
   check_against_driver(d, *t);

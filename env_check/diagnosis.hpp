@@ -80,6 +80,7 @@ void check_settings(Diagnosis& d);     // variables and rights that change how a
 void check_unexplained(Diagnosis& d);  // no card and no cause found so far
 void check_containers(Diagnosis& d);   // Docker and CDI on the host, what an image demands
 void check_toolkit(Diagnosis& d);      // nvcc against driver and cards, CUDA_HOME
+void check_variables(Diagnosis& d);    // CUDA_HOME, CUDAARCHS, /usr/local/cuda
 void check_compiler(Diagnosis& d, const Toolkit& toolkit);  // the host compiler and C library
 void check_libraries(Diagnosis& d);                         // LD_LIBRARY_PATH, stubs, mixed sets
 void check_programs(Diagnosis& d);                          // files given with --binary

@@ -6,49 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
 
+#include "env_check/fatbin.hpp"
+
 namespace env_check {
 namespace {
 
-constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 constexpr uint16_t kMachineCuda = 190;
 constexpr uint64_t kMaxTable = 64 << 20;  // no honest section table or string table is larger
-constexpr size_t kMaxBlobs = 1 << 20;
-
-// A window [base, base + size) of a file. Reads outside it fail instead of reading something else.
-class Window {
- public:
-  Window(int fd, uint64_t base, uint64_t size) : fd_(fd), base_(base), size_(size) {}
-  uint64_t size() const { return size_; }
-  bool holds(uint64_t at, uint64_t n) const { return at <= size_ && n <= size_ - at; }
-  bool read(uint64_t at, void* to, uint64_t n) const {
-    if (!holds(at, n)) return false;
-    char* p = static_cast<char*>(to);
-    while (n > 0) {
-      const ssize_t got = pread(fd_, p, n, static_cast<off_t>(base_ + at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      p += got, at += static_cast<uint64_t>(got), n -= static_cast<uint64_t>(got);
-    }
-    return true;
-  }
-  template <class T>
-  bool read(uint64_t at, T& value) const {
-    return read(at, &value, sizeof value);
-  }
-  Window part(uint64_t at, uint64_t n) const {  // clipped to this window
-    at = std::min(at, size_);
-    return {fd_, base_ + at, std::min(n, size_ - at)};
-  }
-
- private:
-  int fd_;
-  uint64_t base_, size_;
-};
 
 std::string machine_name(uint16_t machine) {
   switch (machine) {
@@ -78,84 +46,14 @@ class Reader {
     char ar[8] = {};
     if (w.read(0, ar, 8) && std::memcmp(ar, "!<arch>\n", 8) == 0) return archive(w);
     if (!w.read(0, magic)) return fail("it is shorter than any program");
-    if (magic == kFatbinMagic) return fatbins(w);
+    if (magic == kFatbinMagic) return read_fatbins(w, out_.binary);
     if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return elf(w);
     fail("it is neither an ELF file, an archive nor a fatbin");
   }
 
  private:
-  struct FatbinHeader {
-    uint32_t magic;
-    uint16_t version, header_size;
-    uint64_t size;
-  };
-  struct EntryHeader {  // the 48 bytes of an entry's header that are understood
-    uint16_t kind, unused;
-    uint32_t header_size;
-    uint64_t size;
-    uint32_t compressed_size, options;
-    uint16_t minor, major;
-    uint32_t arch;
-    uint32_t name, name_length;
-    uint64_t flags;
-  };
-  static_assert(sizeof(FatbinHeader) == 16 && sizeof(EntryHeader) == 48, "the layout on disk");
-
   void fail(const std::string& why) {
     if (out_.binary.error.empty()) out_.binary.error = why;
-  }
-
-  void add(DeviceCode code) {
-    for (DeviceCode& have : out_.binary.code)
-      if (have.kind == code.kind && have.arch == code.arch && have.suffix == code.suffix &&
-          have.isa_major == code.isa_major && have.isa_minor == code.isa_minor) {
-        ++have.count;
-        return;
-      }
-    code.count = 1;
-    if (out_.binary.code.size() < 1000) out_.binary.code.push_back(code);
-  }
-
-  void fatbins(const Window& w) {
-    uint64_t at = 0;
-    for (size_t blobs = 0; blobs < kMaxBlobs; ++blobs) {
-      // Blobs start at multiples of 8; a linker may have left a gap.
-      FatbinHeader header{};
-      uint64_t gap = 0;
-      bool found = false;
-      for (; gap <= 4096 && w.read(at + gap, header); gap += 8)
-        if ((found = header.magic == kFatbinMagic)) break;
-      if (!found) {
-        if (blobs == 0) fail("its device code section holds no fatbin");
-        return;
-      }
-      at += gap;
-      if (header.header_size < sizeof header || !w.holds(at + header.header_size, header.size))
-        return fail("a fatbin is cut short");
-      entries(w.part(at + header.header_size, header.size));
-      at += header.header_size + header.size;
-      at = (at + 7) / 8 * 8;
-    }
-  }
-
-  void entries(const Window& w) {
-    uint64_t at = 0;
-    EntryHeader e{};
-    while (w.read(at, e)) {
-      if (e.header_size < sizeof e || e.header_size > 65536 || !w.holds(at + e.header_size, e.size))
-        return fail("a fatbin entry is cut short");
-      if ((e.kind == 1 || e.kind == 2) && e.arch > 0 && e.arch < 10000) {
-        DeviceCode code;
-        code.kind = e.kind == 1 ? "ptx" : "cubin";
-        code.arch = static_cast<int>(e.arch);
-        if (e.flags & 0x100000) code.suffix = "a";
-        if (e.flags & 0x200000) code.suffix = "f";
-        if (e.kind == 1) code.isa_major = e.major, code.isa_minor = e.minor;
-        add(code);
-      }
-      at += e.header_size + e.size;
-      if (w.size() - at < sizeof e) return;  // padding
-    }
   }
 
   void archive(const Window& w) {
@@ -205,7 +103,7 @@ class Reader {
       if (device_code_ && (name == ".nv_fatbin" || name == "__nv_relfatbin") && s.sh_type != SHT_NOBITS &&
           s.sh_size > 0) {
         if (!w.holds(s.sh_offset, s.sh_size)) fail("its device code section is cut short");
-        fatbins(w.part(s.sh_offset, s.sh_size));
+        read_fatbins(w.part(s.sh_offset, s.sh_size), out_.binary);
       }
       if (s.sh_type == SHT_DYNAMIC && s.sh_link < count)
         dynamic(w.part(s.sh_offset, s.sh_size), table(w, sections[s.sh_link]));
@@ -218,7 +116,7 @@ class Reader {
     code.kind = "cubin";
     code.arch = static_cast<int>(h.e_ident[EI_ABIVERSION] >= 8 ? (h.e_flags >> 8) & 0xff : h.e_flags & 0xff);
     if (code.arch == 0) return fail("its flags name no architecture");
-    add(code);
+    add_code(code, out_.binary);
   }
 
   std::string table(const Window& w, const Elf64_Shdr& s) const {

@@ -1,7 +1,5 @@
 // Reads device code and library names out of an executable, a shared library, an object file, an archive, a cubin or a
-// fatbin, without any of NVIDIA's tools. The fatbin layout is not documented: it was found by comparing files that nvcc
-// 13.0 made for many targets; files of 11.x and 12.x are expected to look the same, but were not tried. Nothing in the
-// file is trusted: every offset is checked against its size.
+// fatbin, without any of NVIDIA's tools. Nothing in the file is trusted: every offset is checked against its size.
 #pragma once
 #include <string>
 #include <vector>

@@ -2,32 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "env_check/compatibility.hpp"
+#include "env_check/diagnosis.hpp"
 
 namespace env_check {
 namespace {
 
 using nlohmann::json;
-
-const char* severity_name(Severity severity) {
-  return severity == Severity::kError ? "error" : severity == Severity::kWarning ? "warning" : "note";
-}
-
-const char* fit_name(Fit fit) {
-  switch (fit) {
-    case Fit::kRuns:
-      return "runs";
-    case Fit::kJit:
-      return "jit";
-    case Fit::kPtxTooNew:
-      return "ptx_too_new";
-    case Fit::kNoCode:
-      return "no_code";
-  }
-  return "";
-}
 
 std::string fit_text(const CodeFit& fit) {
   switch (fit.fit) {
@@ -85,6 +69,67 @@ std::string driver_text(const Facts& f) {
   return text;
 }
 
+std::vector<std::string> libraries(const Binary& b) {
+  std::vector<std::string> lines;
+  const bool own_runtime = std::any_of(b.needed.begin(), b.needed.end(),
+                                       [](const NeededLibrary& n) { return n.name.rfind("libcudart.so", 0) == 0; });
+  if (!b.code.empty() && !own_runtime && b.machine != "cuda") lines.push_back("libcudart: linked into the file");
+  for (const NeededLibrary& n : b.needed) {
+    std::string line = n.name + " → " + (n.path.empty() ? "not found" : n.path + " (" + n.why + ")");
+    if (!n.real.empty() && n.real != n.path) line += ", which is " + n.real;
+    if (!n.by.empty()) line += ", for " + n.by;
+    if (!n.instead.empty()) line += "; otherwise " + n.instead;
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// For each card: runs, runs after JIT, or will not run, and why.
+void fits(Text& t, const Facts& f, const std::vector<DeviceCode>& code) {
+  if (code.empty()) return;
+  t.fact("", "  device code: " + code_list(code));
+  for (const Card& card : cards_of(f))
+    t.fact("",
+           fmt::format("  {} (sm_{}): {}", card.name, card.arch, fit_text(best_fit(code, card.arch, driver_cuda(f)))));
+}
+
+void toolkits(Text& t, const Facts& f) {
+  if (f.toolkits.empty()) t.fact("toolkit", "none found");
+  for (const Toolkit& k : f.toolkits) {
+    const Version version(k.version);
+    std::string text = fmt::format("CUDA {}, {} (from {})", k.version.empty() ? "?" : k.version, k.nvcc, k.from);
+    if (const auto archs = archs_of(k))
+      text += fmt::format(", compiles for sm_{} to sm_{}", archs->lowest(), archs->highest());
+    if (&k == build_toolkit(f)) text += " — builds take this one";
+    t.fact("toolkit", text);
+    const std::string all = driver_for_toolkit(version.release(), f.system.wsl);
+    const std::string least = version.known() ? oldest_driver_for_major(version.major(), f.system.wsl) : "";
+    if (!least.empty())
+      t.fact("", fmt::format("  its programs start with driver {} or newer{}", least,
+                             all.empty() || all == least ? "" : ", its PTX needs " + all));
+  }
+}
+
+// Programs that hold the same code and load the same libraries are shown together.
+void programs(Text& t, const Facts& f) {
+  for (size_t i = 0; i < f.binaries.size();) {
+    const Binary& b = f.binaries[i];
+    const auto same = [&](const Binary& other) {
+      return b.error.empty() && other.error.empty() && code_list(other.code) == code_list(b.code) &&
+             libraries(other) == libraries(b);
+    };
+    size_t end = i + 1;
+    while (end < f.binaries.size() && same(f.binaries[end])) ++end;
+    std::string name = b.path + (b.error.empty() ? "" : ": " + b.error);
+    if (end - i > 1) name += fmt::format(" to {} ({} programs)", f.binaries[end - 1].path, end - i);
+    t.fact("program", name);
+    if (b.code.empty()) t.fact("", "  device code: none");
+    fits(t, f, b.code);
+    for (const std::string& line : libraries(b)) t.fact("", "  " + line);
+    i = end;
+  }
+}
+
 void summary(Text& t, const Facts& f) {
   t.line("Facts");
   std::string system = fmt::format("Linux {} {}, {}", f.system.kernel, f.system.machine, f.system.distribution);
@@ -96,30 +141,26 @@ void summary(Text& t, const Facts& f) {
   for (const Card& card : cards)
     t.fact("card", fmt::format("{}, sm_{}{}", card.name, card.arch, card.guessed ? " by its PCI id" : ""));
   if (cards.empty()) t.fact("card", "none visible");
-  const Toolkit* build = build_toolkit(f);
-  if (!build) t.fact("toolkit", "none found");
-  for (const Toolkit& k : f.toolkits) {
-    std::string text = fmt::format("CUDA {}, {} (from {})", k.version.empty() ? "?" : k.version, k.nvcc, k.from);
-    if (const auto archs = archs_of(k))
-      text += fmt::format(", compiles for sm_{} to sm_{}", archs->lowest(), archs->highest());
-    if (&k == build) text += " — builds take this one";
-    t.fact("toolkit", text);
-  }
+  toolkits(t, f);
   if (!f.compiler.path.empty())
     t.fact("compiler",
            fmt::format("{} {}, {} (from {})", f.compiler.kind, f.compiler.version, f.compiler.path, f.compiler.from));
   const std::string archs = cuda_architectures(f);
   if (!archs.empty()) t.fact("build with", fmt::format("-DCMAKE_CUDA_ARCHITECTURES=\"{}\"", archs));
-  for (const Binary& b : f.binaries) {
-    t.fact("program", b.path + (b.error.empty() ? "" : ": " + b.error));
-    t.fact("", "  device code: " + code_list(b.code));
-    for (const Card& card : cards)
-      if (!b.code.empty())
-        t.fact("", fmt::format("  {} (sm_{}): {}", card.name, card.arch,
-                               fit_text(best_fit(b.code, card.arch, driver_cuda(f)))));
-    for (const NeededLibrary& n : b.needed)
-      t.fact("", fmt::format("  {} → {}", n.name, n.path.empty() ? "not found" : n.path + " (" + n.why + ")"));
+  if (!f.python.version.empty()) {
+    t.fact("PyTorch", fmt::format("{}, CUDA {}, of {}", f.python.version,
+                                  f.python.cuda.empty() ? "none" : f.python.cuda, f.python.path));
+    fits(t, f, f.python.code);
   }
+  const Counters counters = counters_of(f);
+  if (counters.readable || f.system.wsl)
+    t.fact("ncu", (!counters.readable   ? "counters as Windows allows"
+                   : *counters.readable ? "counters are readable"
+                                        : "counters are closed") +
+                      std::string(" (") + join(counters.how) + ")");
+  if (f.system.wsl)
+    for (const std::string& line : counters.fix) t.fact("", line);
+  programs(t, f);
 }
 
 }  // namespace
@@ -170,33 +211,6 @@ std::string text_report(const Facts& facts, const std::vector<Finding>& findings
     return t.take() + all + "\n";
   }
   return t.take();
-}
-
-json json_report(const Facts& facts, const std::vector<Finding>& findings) {
-  json out = {{"schema", 1},
-              {"verdict", healthy(findings) ? "healthy" : "trouble"},
-              {"summary", verdict_line(facts, findings)},
-              {"findings", json::array()},
-              {"driver", {{"version", driver_version(facts)}, {"cuda", driver_cuda(facts).text()}}},
-              {"cuda_architectures", cuda_architectures(facts)},
-              {"nvcc", build_toolkit(facts) ? build_toolkit(facts)->nvcc : ""},
-              {"cards", json::array()},
-              {"programs", json::array()},
-              {"facts", to_json(facts)}};
-  for (const Finding& x : findings)
-    out["findings"].push_back(
-        {{"id", x.id}, {"severity", severity_name(x.severity)}, {"what", x.what}, {"how", x.how}, {"fix", x.fix}});
-  for (const Card& card : cards_of(facts))
-    out["cards"].push_back({{"name", card.name}, {"arch", card.arch}, {"guessed", card.guessed}});
-  for (const Binary& b : facts.binaries) {
-    json program = {{"path", b.path}, {"code", json::array()}, {"cards", json::array()}};
-    for (const DeviceCode& code : b.code) program["code"].push_back(code_name(code));
-    for (const Card& card : cards_of(facts))
-      program["cards"].push_back(
-          {{"arch", card.arch}, {"fit", fit_name(best_fit(b.code, card.arch, driver_cuda(facts)).fit)}});
-    out["programs"].push_back(program);
-  }
-  return out;
 }
 
 }  // namespace env_check

@@ -22,9 +22,14 @@ std::string text_report(const Facts& facts, const std::vector<Finding>& findings
 // {"schema": 1, "verdict": "healthy" | "trouble", "summary": verdict line,
 //  "findings": [{"id", "severity": "error" | "warning" | "note", "what", "how": [], "fix": []}],
 //  "driver": {"version", "cuda"}, "cuda_architectures": "90a", "nvcc": path or "",
+//  "toolkits": [{"version", "nvcc", "from", "archs": [], "driver", "oldest_driver"}],
+//  "counters": {"readable": true | false | null, "how": [], "fix": []},
+//  "python": null | {"path", "torch", "cuda", "code": [], "cards": []},
 //  "cards": [{"name", "arch", "guessed"}],
-//  "programs": [{"path", "code": [], "cards": [{"arch", "fit": "runs" | "jit" | "ptx_too_new" | "no_code"}]}],
+//  "programs": [{"path", "code": [], "cards": [{"arch", "fit": "runs" | "jit" | "ptx_too_new" | "no_code"}],
+//                "libraries": [{"name", "path", "why"}]}],
 //  "facts": {…}}
+// Keys may be added; one that is taken away or changes its meaning raises "schema".
 nlohmann::json json_report(const Facts& facts, const std::vector<Finding>& findings);
 
 }  // namespace env_check
