@@ -24,12 +24,15 @@ Diagnosis::Diagnosis(const Facts& facts) : f(facts) {
   driver = driver_cuda(f);
 }
 
+constexpr size_t kMostEvidence = 40;  // nobody reads more
+
 void Diagnosis::add(Severity severity, const std::string& id, const std::string& what, Lines how, Lines fix) {
   for (Finding& have : found)
     if (have.id == id) {  // one finding per kind: a second card or file adds its evidence
       have.severity = std::min(have.severity, severity);
       for (const std::string& line : how)
-        if (std::find(have.how.begin(), have.how.end(), line) == have.how.end()) have.how.push_back(line);
+        if (have.how.size() < kMostEvidence && std::find(have.how.begin(), have.how.end(), line) == have.how.end())
+          have.how.push_back(line);
       return;
     }
   found.push_back({id, severity, what, std::move(how), std::move(fix)});

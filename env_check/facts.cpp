@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -104,7 +106,12 @@ void read(const json& j, S& s, const Place& place) {
 }
 template <class T>
 void read(const json& j, std::vector<T>& v, const Place& place) {
+  // More than any machine has; the checks compare entries with one another.
+  constexpr size_t most = 1000;
   if (!j.is_array()) place.fail("an array", j);
+  if (j.size() > most)
+    throw BadInput(
+        fmt::format("{}: key '{}': expected at most {} entries, found {}", place.origin, place.key, most, j.size()));
   for (size_t i = 0; i < j.size(); ++i) {
     v.emplace_back();
     read(j[i], v.back(), place.at(i));
@@ -137,8 +144,31 @@ Facts facts_from_json(const json& j, const std::string& origin) {
   return facts;
 }
 
+namespace {
+// How deep brackets nest, strings aside: known before a parser spends memory on it.
+int nesting(const std::string& text) {
+  int depth = 0, deepest = 0;
+  bool string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (string && text[i] == '\\')
+      ++i;
+    else if (text[i] == '"')
+      string = !string;
+    else if (!string && (text[i] == '[' || text[i] == '{'))
+      deepest = std::max(deepest, ++depth);
+    else if (!string && (text[i] == ']' || text[i] == '}'))
+      --depth;
+  }
+  return deepest;
+}
+}  // namespace
+
 Facts load_facts(const std::string& path) {
   constexpr std::streamsize limit = 16 << 20;
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found)
+    throw BadInput(fmt::format("{}: expected a facts file, found something that is not a regular file", path));
   std::ifstream in(path, std::ios::binary);
   if (!in) throw BadInput(fmt::format("{}: expected a facts file, cannot open it", path));
   std::string text(static_cast<size_t>(limit) + 1, '\0');
@@ -147,6 +177,9 @@ Facts load_facts(const std::string& path) {
   if (size == 0) throw BadInput(fmt::format("{}: expected a facts file, found nothing to read", path));
   if (size > limit) throw BadInput(fmt::format("{}: expected a facts file, found more than 16 MiB", path));
   text.resize(static_cast<size_t>(size));
+  constexpr int deepest = 20;
+  if (nesting(text) > deepest)
+    throw BadInput(fmt::format("{}: expected a facts file, found one nested deeper than {} levels", path, deepest));
   const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) throw BadInput(fmt::format("{}: expected JSON as --save-facts writes it", path));
   return facts_from_json(parsed, path);

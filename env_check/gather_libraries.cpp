@@ -38,7 +38,7 @@ void add_library(Facts& facts, const string& path, const string& where) {
   l.machine = kind.machine;
   for (const Library& have : facts.libraries)
     if (have.path == l.path && have.where == l.where) return;
-  if (facts.libraries.size() < 2000) facts.libraries.push_back(l);
+  if (facts.libraries.size() < 1000) facts.libraries.push_back(l);
 }
 
 void folder_libraries(Facts& facts, const string& folder, const string& where, const vector<string>& starts = {}) {

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,10 @@ std::string dump(const nlohmann::json& j) {
 }
 
 void save(const env_check::Facts& facts, const std::string& path) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found)
+    throw BadInput(fmt::format("--save-facts {}: expected a regular file", path));
   const std::string text = dump(env_check::redacted(env_check::to_json(facts), env_check::this_identity()));
   std::ofstream out(path, std::ios::binary);
   out << text;

@@ -29,9 +29,18 @@ std::string fit_text(const CodeFit& fit) {
 
 std::string count_text(int n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
+// A facts file may come from anybody: no control character reaches the terminal, C1 (U+0080 to U+009F) and the ones that
+// turn the direction of writing (U+202A to U+202E, U+2066 to U+2069) among them.
 std::string clean(std::string text) {
-  for (char& c : text)
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f) c = '?';
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((byte(i) < 0x20 && text[i] != '\n') || byte(i) == 0x7f) text[i] = '?';
+    const bool c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f;
+    const bool turns = byte(i) == 0xe2 && ((byte(i + 1) == 0x80 && byte(i + 2) >= 0xaa && byte(i + 2) <= 0xae) ||
+                                           (byte(i + 1) == 0x81 && byte(i + 2) >= 0xa6 && byte(i + 2) <= 0xa9));
+    if (c1) text.replace(i, 2, "?");
+    if (turns) text.replace(i, 3, "?");
+  }
   return text;
 }
 
@@ -53,7 +62,11 @@ class Text {
     std::string shown = clean(text);
     for (char& c : shown)
       if (c == '\n') c = ' ';
-    return shown;
+    constexpr size_t most = 1000;
+    if (shown.size() <= most) return shown;
+    size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xc0) == 0x80) --end;  // not inside a character
+    return shown.substr(0, end) + "…";
   }
   const ReportStyle& style_;
   std::string out_;

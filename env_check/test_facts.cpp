@@ -1,4 +1,7 @@
 // Facts as JSON: there and back, bad files, extreme values, and what a saved file must not tell.
+#include <sys/stat.h>
+
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "common/error.hpp"
@@ -82,6 +85,38 @@ TEST_CASE("env_check: deeply nested facts neither crash nor pass") {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
   CHECK_FALSE(bad_input(deep).empty());
   CHECK_FALSE(bad_input("{\"system\": " + deep + "}").empty());
+  CHECK(holds(bad_input("{\"unknown\": " + std::string(8000000, '[')), "nested deeper than 20 levels"));
+}
+
+TEST_CASE("env_check: facts with absurdly many or long entries are refused or shortened at once") {
+  std::string many = "{\"pci\": [{}";
+  for (int i = 0; i < 1000; ++i) many += ",{}";
+  CHECK(holds(bad_input(many + "]}"), "'pci': expected at most 1000 entries, found 1001"));
+  json facts = to_json(Facts());
+  facts["driver"] = {{"state", "answered"}, {"init_result", 0}, {"count_result", 0}, {"count", 1}};
+  facts["driver"]["devices"] = json::array();
+  facts["binaries"] = json::array();
+  for (int i = 0; i < 1000; ++i) {
+    facts["driver"]["devices"].push_back({{"name", "card"}, {"major", 9}, {"minor", 0}});
+    facts["binaries"].push_back({{"path", std::to_string(i)}, {"code", {{{"kind", "cubin"}, {"arch", 80}}}}});
+  }
+  std::string list;
+  for (int i = 0; i < 100000; ++i) list += "0,";
+  facts["environment"]["CUDA_VISIBLE_DEVICES"] = list;
+  const Facts f = facts_from_json(facts, "test");
+  const auto start = std::chrono::steady_clock::now();
+  const auto findings = diagnose(f);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  for (const Finding& x : findings) CHECK(x.how.size() <= 40);
+  CHECK(text_report(f, {findings[0]}).find(list) == std::string::npos);
+}
+
+TEST_CASE("env_check takes only regular files as facts, and does not wait for a pipe") {
+  TemporaryFolder folder;
+  const std::string pipe = (folder.path / "pipe").string();
+  CHECK(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(holds(complaint(pipe), "not a regular file"));
+  CHECK(holds(complaint("/dev/zero"), "not a regular file"));
 }
 
 TEST_CASE("env_check takes facts with missing and unknown keys") {

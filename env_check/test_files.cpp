@@ -200,12 +200,3 @@ TEST_CASE("env_check reads what nvcc writes, as cuobjdump does") {
   std::sort(names.begin(), names.end());
   CHECK(names == cuobjdump_list(cuobjdump, object));
 }
-
-TEST_CASE("env_check resolves a program's libraries like the loader") {
-  Facts f;
-  f.system.machine = "x86_64";
-  const Binary b = gather_binary("/proc/self/exe", f);
-  CHECK(b.error.empty());
-  CHECK(b.needed.empty());  // this test needs none of CUDA's
-  CHECK(gather_binary("/nonexistent", f).error == "No such file or directory");
-}

@@ -111,6 +111,13 @@ TEST_CASE("env_check report: how to open the counters on a bare machine, in WSL 
   CHECK(holds(counters_of(f).fix[0], "Windows"));
 }
 
+TEST_CASE("env_check report: nothing in the facts can steer the terminal") {
+  Facts f;
+  f.system.kernel = "a\x1b[31m\u009b32m\u202e\u2066\x7f\r\nb é";
+  const std::string text = text_report(f, {});
+  CHECK(holds(text, "Linux a?[31m?32m???? b é"));
+}
+
 TEST_CASE("env_check report: programs with the same code and libraries are shown together") {
   Facts f;
   for (const char* name : {"./step01", "./step02", "./step03"})
