@@ -40,7 +40,12 @@ std::string kernel_name(const void* kernel) {
   std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
   std::string name = status == 0 ? text.get() : info.dli_sname;
   if (name.rfind("void ", 0) == 0) name.erase(0, 5);
-  return name.substr(0, name.find('('));
+  int depth = 0;  // "kernel<(Kind)1>(float*)": the arguments begin outside of the template's
+  for (size_t i = 0; i < name.size(); ++i) {
+    depth += (name[i] == '<') - (name[i] == '>');
+    if (name[i] == '(' && depth == 0) return name.substr(0, i);
+  }
+  return name;
 }
 
 void carry_out(const AsyncCopy& copy) {
@@ -241,7 +246,7 @@ int BlockRunner::barrier(Site site, int vote) {
   return vote_result_;
 }
 
-void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
+void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders) {
   const int warp = current_ / kWarp, lane = current_ % kWarp, first = warp * kWarp;
   auto& waiting = meetings_[warp];
   auto meeting = std::find_if(waiting.begin(), waiting.end(), [&](const WarpMeeting& m) {
@@ -267,7 +272,7 @@ void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot,
     wait();
     return;
   }
-  if (observer_) observer_->meeting(warp, mask, slot == nullptr, site);
+  if (observer_) observer_->meeting({warp, mask, orders, slot == nullptr, site});
   operation(meeting->slots, mask);
   *meeting = waiting.back();
   waiting.pop_back();

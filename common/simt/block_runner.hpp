@@ -47,7 +47,7 @@ class BlockRunner {
   void run(const Work& work, uint3 block_index, dim3 grid, dim3 block, size_t shared_bytes, uint32_t first_block);
 
   int barrier(Site site, int vote);
-  void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site);
+  void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders);
   // Lets the other lanes of the warp catch up.
   void yield();
   [[noreturn]] void fail(const std::string& reason, Site site, int thread);

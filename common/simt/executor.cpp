@@ -193,7 +193,7 @@ void syncwarp(unsigned mask, Site site) {
   if (absent(site)) return;
   const Unheard unheard;
   active->rendezvous(
-      mask, [](void* const*, unsigned) {}, nullptr, site);
+      mask, [](void* const*, unsigned) {}, nullptr, site, true);
 }
 
 int block_barrier(Site site, int vote) {
@@ -201,9 +201,9 @@ int block_barrier(Site site, int vote) {
   return active->barrier(site, vote);
 }
 
-void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
+void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders) {
   const Unheard unheard;
-  active->rendezvous(mask, operation, slot, site);
+  active->rendezvous(mask, operation, slot, site, orders);
 }
 
 thread_local Observer* listener = nullptr;
