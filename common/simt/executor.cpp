@@ -206,7 +206,6 @@ void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site si
   active->rendezvous(mask, operation, slot, site, orders);
 }
 
-thread_local Observer* listener = nullptr;
 void set_observer(MakeObserver make) { make_observer = make; }
 MakeObserver observer() { return make_observer; }
 
@@ -228,18 +227,18 @@ void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site sit
   AsyncCopy copy{to, from, bytes, valid_bytes, early_copies, site, __builtin_return_address(0)};
   if (active->observer()) active->observer()->copy_begins(copy);
   if (copy.done) carry_out(copy);
-  active->current_thread().copies.push_back(copy);
+  active->current_copies().copies.push_back(copy);
 }
 
 void async_commit() {
   const Unheard unheard;
-  Thread& thread = active->current_thread();
+  ThreadCopies& thread = active->current_copies();
   thread.group_ends.push_back(thread.copies.size());
 }
 
 void async_wait(int groups_left) {
   const Unheard unheard;
-  Thread& thread = active->current_thread();
+  ThreadCopies& thread = active->current_copies();
   const int groups = static_cast<int>(thread.group_ends.size()) - groups_left;
   if (groups <= 0) return;
   const size_t end = thread.group_ends[groups - 1];

@@ -32,7 +32,7 @@ struct KernelError : std::runtime_error {
 struct Site {
   const char* file;
   int line;
-  bool operator==(const Site& o) const { return line == o.line && std::strcmp(file, o.file) == 0; }
+  bool operator==(const Site& o) const { return line == o.line && (file == o.file || std::strcmp(file, o.file) == 0); }
 };
 
 // A kernel with its arguments, ready to run for any block and thread.

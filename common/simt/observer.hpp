@@ -45,7 +45,7 @@ class Observer {
 };
 
 // The observer while a kernel's own code runs on this host thread, else null.
-extern thread_local Observer* listener;
+inline thread_local Observer* listener = nullptr;
 
 // The executor's work: the standard library's templates that it uses may be instrumented too, where the linker took the
 // copy of a program's object file.

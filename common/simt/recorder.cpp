@@ -177,6 +177,7 @@ Recorder::Place Recorder::place_of(uintptr_t address, int bytes, AccessKind kind
 }
 
 void Recorder::access(uintptr_t address, int bytes, AccessKind kind, const void* pc) {
+  if (runner_->on_this_stack(address)) return;  // a variable of the thread's own
   const Place place = place_of(address, bytes, kind, pc);
   if (!place.cells) return;
   const int thread = runner_->current();
