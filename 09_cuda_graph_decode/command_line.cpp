@@ -30,6 +30,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   app.add_option("--top-p", c.sampling.top_p, "… among the fewest that have this probability")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--seed", c.seed, "of the sampling and of random weights");
+  app.add_option("--order-seed", c.order_seed, "executor: shuffle the order of blocks by this seed");
   app.add_flag("--ignore-eos", c.ignore_eos, "go on behind the end of the text");
   app.add_option("--gemm", c.gemm, "linear layers by the GEMM of this step, in fp32; best: step 08's, in bfloat16")
       ->check(CLI::IsMember({"01", "02", "03", "04", "best"}));

@@ -17,6 +17,7 @@ struct CommandLine {
   int context = 0;                    // tokens the KV cache holds; 0: prompt and new tokens
   SamplingOptions sampling{0, 0, 1};  // greedy
   uint64_t seed = 1;
+  uint64_t order_seed = 0;  // executor: 0 starts blocks in ascending order
   bool ignore_eos = false;
   std::string gemm = "best";        // 01, 02, 03, 04 or best
   std::string attention = "fused";  // fused or unfused

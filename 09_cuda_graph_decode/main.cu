@@ -46,6 +46,9 @@ int run(int argc, char** argv) {
                reason);
     return kNothingRan;
   }
+#if !ON_GPU
+  simt::set_block_order(c.order_seed);
+#endif
   nlohmann::json rows = nlohmann::json::array();
   int status = kOk;
   if (!c.ladder) status = answer(c, rows);

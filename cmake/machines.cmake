@@ -91,7 +91,7 @@ if(EXECUTOR)
   find_package(Boost REQUIRED COMPONENTS context)
   as_cxx(executor_sources common/bench.cu common/roofline.cu common/step.cu common/gemm_reference.cu common/gemm_step.cu
          common/cublas_gemm.cu)
-  add_library(common_executor STATIC common/device_executor.cpp
+  add_library(common_executor STATIC common/device_executor.cpp common/barrier_trial.cpp
     common/simt/block_runner.cpp common/simt/counts.cpp common/simt/device_memory.cpp common/simt/executor.cpp
     common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/request_log.cpp
     common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp ${executor_sources})
@@ -139,7 +139,14 @@ function(add_step number)
       target_link_libraries(${counting} PRIVATE ${STEP_LIBRARIES})
     endif()
     target_link_libraries(${counting} PRIVATE instrumented)
+    if(INSTRUMENTED_TESTS)
+      target_link_libraries(lab${number}_test PRIVATE instrumented)
+    endif()
     set_tests_properties(lab${number} PROPERTIES LABELS executor)
+    if(number MATCHES "0[234568]")  # the steps whose kernels have barriers: each of them is missed when it is not there
+      add_test(NAME lab${number}_without_barriers COMMAND lab${number} --without-barriers)
+      set_tests_properties(lab${number}_without_barriers PROPERTIES LABELS executor)
+    endif()
     if(number MATCHES "04|06|08")  # kernels with asynchronous copies: late in the run above, at once in this one
       add_test(NAME lab${number}_early_copies COMMAND lab${number}_test)
       set_tests_properties(lab${number}_early_copies PROPERTIES LABELS executor ENVIRONMENT SIMT_COPIES=early)

@@ -13,6 +13,10 @@
 #include "common/bench.hpp"
 #include "common/lab/listing.hpp"
 #include "common/roofline.hpp"
+#if !ON_GPU
+#include "common/barrier_trial.hpp"
+#include "common/simt/counts.hpp"
+#endif
 
 using nlohmann::json;
 
@@ -20,7 +24,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> shapes, rungs;
-  bool list = false, check_only = false;
+  bool list = false, check_only = false, without_barriers = false;
   int samples = 25;
   uint64_t seed = 1, order_seed = 0;
   std::string json_file;
@@ -181,6 +185,22 @@ void print_counted(const Step& step, const Problem& problem, const std::vector<R
   output.tables.push_back(std::move(table));
 }
 
+#if !ON_GPU
+// Every rung of every shape without each of its barriers.
+bool try_barriers(const std::vector<Step>& parts, const std::vector<std::vector<Shape>>& shapes,
+                  const Options& options) {
+  if (!simt::counting()) throw BadInput("--without-barriers: only an instrumented program notices");
+  BarrierTrial trial;
+  for (size_t i = 0; i < parts.size(); ++i)
+    for (const Shape& shape : shapes[i]) {
+      const auto build = [&] { return parts[i].build(shape, options.seed); };
+      for (const Rung& rung : build().rungs)
+        if (wanted(rung, options) && rung.skip.empty()) trial.try_rung(build, rung.name);
+    }
+  return trial.report(parts[0].number + "_");
+}
+#endif
+
 // Builds, runs and prints one shape; returns whether every rung that ran was right.
 bool run_shape(const Step& step, const Shape& shape, const Options& options, Output& output) {
   // On the executor, inputs, the reference in double and the copies that are compared lie in the same memory.
@@ -271,6 +291,10 @@ int run_command(const std::vector<Step>& parts, const Options& options, const st
   }
 #if !ON_GPU
   simt::set_block_order(options.order_seed);
+  if (options.without_barriers) return try_barriers(parts, shapes, options) ? kOk : kCheckFailed;
+#else
+  if (options.without_barriers)
+    throw BadInput("--without-barriers: a GPU does not notice; the programs lab01 to lab08 do");
 #endif
   find_card(options.card);  // before any work
   if (options.list_cards) {
@@ -384,6 +408,8 @@ int run_steps(const std::vector<Step>& parts, int argc, char** argv) {
   app.add_flag("--check-only", options.check_only, "check every rung, time none");
   app.add_option("--seed", options.seed, "seed of the inputs");
   app.add_option("--order-seed", options.order_seed, "executor: shuffle the order of blocks by this seed");
+  app.add_flag("--without-barriers", options.without_barriers,
+               "executor: run each rung once without each of its barriers, and see whether that is caught");
   app.add_option("--json", options.json_file, "also write the rows to this file");
 #if !ON_GPU
   app.add_option("--card", options.card, "the card that bounds are predicted for");

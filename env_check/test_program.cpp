@@ -106,14 +106,15 @@ TEST_CASE("env_check reads PyTorch's files, or asks it, or leaves it alone") {
   CHECK_FALSE(std::filesystem::exists(folder.path / "b/torch/__pycache__"));
 }
 
-TEST_CASE("env_check starts in under 0.3 s where there is no GPU") {
+TEST_CASE("env_check starts in under 0.3 s where there is no GPU, 2 s with one") {
+  const std::chrono::milliseconds limit(std::filesystem::exists("/dev/nvidiactl") ? 2000 : 300);
   std::chrono::steady_clock::duration best = std::chrono::hours(1);
   for (int i = 0; i < 7; ++i) {  // the least of several: the machine may be busy
     const auto start = std::chrono::steady_clock::now();
     run({"--no-python"});
     best = std::min(best, std::chrono::steady_clock::now() - start);
   }
-  CHECK(best < std::chrono::milliseconds(300));
+  CHECK(best < limit);
 }
 
 TEST_CASE("env_check answers every wrong command line and facts file with one line and status 2") {

@@ -16,7 +16,6 @@ namespace {
 
 namespace ctx = boost::context::detail;
 
-constexpr size_t kStackBytes = 64 * 1024, kGuardBytes = 4096;
 constexpr const char* kReturned =
     "__syncthreads is waited for by {}, but {} has returned: a barrier must be reached by every thread";
 
@@ -24,14 +23,13 @@ thread_local BlockRunner* starting = nullptr;  // whose fiber begins
 
 }  // namespace
 
-Fiber::Fiber() {
+Fiber::Fiber(size_t number) : shift(number * 5 % 64 * 64) {
   void* p = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) throw EnvironmentError("executor: no memory for the stacks of a block's threads");
   memory = static_cast<char*>(p);
   mprotect(memory, kGuardBytes, PROT_NONE);
 }
 Fiber::~Fiber() { munmap(memory, kGuardBytes + kStackBytes); }
-char* Fiber::top() const { return memory + kGuardBytes + kStackBytes; }
 
 std::string kernel_name(const void* kernel) {
   Dl_info info;
@@ -40,7 +38,12 @@ std::string kernel_name(const void* kernel) {
   std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
   std::string name = status == 0 ? text.get() : info.dli_sname;
   if (name.rfind("void ", 0) == 0) name.erase(0, 5);
-  return name.substr(0, name.find('('));
+  int depth = 0;  // "kernel<(Kind)1>(float*)": the arguments begin outside of the template's
+  for (size_t i = 0; i < name.size(); ++i) {
+    depth += (name[i] == '<') - (name[i] == '>');
+    if (name[i] == '(' && depth == 0) return name.substr(0, i);
+  }
+  return name;
 }
 
 void carry_out(const AsyncCopy& copy) {
@@ -52,7 +55,7 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
                       uint32_t first_block) {
   work_ = &work;
   count_ = static_cast<int>(block.x * block.y * block.z);
-  if (static_cast<int>(threads_.size()) < count_) threads_.resize(count_);
+  if (static_cast<int>(threads_.size()) < count_) threads_.resize(count_), copies_.resize(count_);
   meetings_.resize((count_ + kWarp - 1) / kWarp);
   for (auto& warp : meetings_) warp.clear();
   ready_.clear();
@@ -84,17 +87,17 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
 
 Fiber* BlockRunner::idle_fiber() {
   if (idle_.empty()) {
-    fibers_.push_back(std::make_unique<Fiber>());
+    fibers_.push_back(std::make_unique<Fiber>(fibers_.size()));
     idle_.push_back(fibers_.back().get());
   }
   Fiber* fiber = idle_.back();
   idle_.pop_back();
-  if (!fiber->context) fiber->context = ctx::make_fcontext(fiber->top(), kStackBytes, fiber_main);
+  if (!fiber->context) fiber->context = ctx::make_fcontext(fiber->top(), kStackBytes - fiber->shift, fiber_main);
   return fiber;
 }
 
 // Leaves the running fiber and returns when somebody jumps back to it.
-void BlockRunner::jump(Fiber* to) {
+inline void BlockRunner::jump(Fiber* to) {
   Fiber* self = running_;
   running_ = to;
   const ctx::transfer_t back = ctx::jump_fcontext(to->context, self);
@@ -118,22 +121,28 @@ void BlockRunner::fiber_main(ctx::transfer_t from) {
   }
 }
 
-int BlockRunner::next_thread() {
-  const auto pop = [this] {
-    const int thread = ready_.back();
-    ready_.pop_back();
-    return thread;
-  };
-  if (!paused_.empty()) {  // first the lanes of the same warp that have not yielded, then those that have
-    const int warp = paused_.back() / kWarp;
-    if (!ready_.empty() && ready_.back() / kWarp == warp) return pop();
-    if (ready_.empty() && unstarted_ < count_ && unstarted_ / kWarp == warp) return kStart;
+inline int BlockRunner::next_thread() {
+  if (!paused_.empty()) return next_of_round();
+  if (ready_.empty()) return unstarted_ < count_ ? kStart : kNobody;
+  const int thread = ready_.back();
+  ready_.pop_back();
+  return thread;
+}
+
+// While lanes of a warp are paused: first those of the same warp that are not, then the paused ones again.
+int BlockRunner::next_of_round() {
+  const int warp = paused_.back() / kWarp;
+  const bool others_ready = !ready_.empty() && ready_.back() / kWarp == warp;
+  const bool others_unstarted = ready_.empty() && unstarted_ < count_ && unstarted_ / kWarp == warp;
+  if (!others_ready && !others_unstarted) {
     observer_->round_ends(paused_);
     ready_.insert(ready_.end(), paused_.rbegin(), paused_.rend());
     paused_.clear();
   }
-  if (!ready_.empty()) return pop();
-  return unstarted_ < count_ ? kStart : kNobody;
+  if (others_unstarted) return kStart;
+  const int thread = ready_.back();
+  ready_.pop_back();
+  return thread;
 }
 
 void BlockRunner::run_next_here() {
@@ -161,10 +170,8 @@ void BlockRunner::start_thread() {
   thread.index = next_index_;
   thread.finished = false;
   thread.fiber = running_;
-  if (!thread.group_ends.empty() || !thread.copies.empty()) {
-    thread.copies.clear();
-    thread.group_ends.clear();
-  }
+  copies_[current_].copies.clear();
+  copies_[current_].group_ends.clear();
   ::threadIdx = next_index_;
   if (observer_) observer_->turn_begins();
   if (++next_index_.x == ::blockDim.x) {
@@ -177,11 +184,10 @@ void BlockRunner::start_thread() {
 }
 
 void BlockRunner::finish_thread() {
-  Thread& thread = threads_[current_];
-  thread.finished = true;
+  threads_[current_].finished = true;
   ++finished_;
-  if (!thread.copies.empty()) {
-    const AsyncCopy& copy = thread.copies.front();
+  if (!copies_[current_].copies.empty()) {
+    const AsyncCopy& copy = copies_[current_].copies.front();
     throw KernelError(describe(location(copy.pc, copy.site),
                                "the kernel ends while this cp.async is under way: cp_async_wait is missing", current_));
   }
@@ -192,7 +198,7 @@ void BlockRunner::finish_thread() {
            current_);
 }
 
-void BlockRunner::wait() {
+inline void BlockRunner::wait() {
   const int self = current_;
   threads_[self].fiber = running_;
   const int next = next_thread();
@@ -245,7 +251,7 @@ int BlockRunner::barrier(Site site, int vote) {
   return vote_result_;
 }
 
-void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
+void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders) {
   const int warp = current_ / kWarp, lane = current_ % kWarp, first = warp * kWarp;
   auto& waiting = meetings_[warp];
   auto meeting = std::find_if(waiting.begin(), waiting.end(), [&](const WarpMeeting& m) {
@@ -271,7 +277,7 @@ void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot,
     wait();
     return;
   }
-  if (observer_) observer_->meeting(warp, mask, slot == nullptr, site);
+  if (observer_) observer_->meeting({warp, mask, orders, slot == nullptr, site});
   operation(meeting->slots, mask);
   *meeting = waiting.back();
   waiting.pop_back();
@@ -280,9 +286,7 @@ void BlockRunner::rendezvous(unsigned mask, WarpOperation operation, void* slot,
 }
 
 bool BlockRunner::on_a_stack(uintptr_t address) const {
-  return std::any_of(fibers_.begin(), fibers_.end(), [&](const auto& fiber) {
-    return address - reinterpret_cast<uintptr_t>(fiber->memory) < kGuardBytes + kStackBytes;
-  });
+  return std::any_of(fibers_.begin(), fibers_.end(), [&](const auto& fiber) { return fiber->holds(address); });
 }
 
 std::string BlockRunner::name(int thread) const {

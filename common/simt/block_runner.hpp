@@ -11,21 +11,31 @@ namespace simt {
 
 constexpr int kWarp = 32;
 constexpr size_t kSharedCapacity = 228 * 1024;
+constexpr size_t kStackBytes = 64 * 1024, kGuardBytes = 4096;
 
 // A stack on which CUDA threads run. It serves one after another until one of them has to wait.
 struct Fiber {
   boost::context::detail::fcontext_t context = nullptr;
   char* memory = nullptr;
-  Fiber();
+  size_t shift;
+  explicit Fiber(size_t number);
   ~Fiber();
   Fiber(const Fiber&) = delete;
-  char* top() const;
+  // Stacks that all began at the start of a page would meet in the same few sets of the host's cache.
+  char* top() const { return memory + kGuardBytes + kStackBytes - shift; }
+  bool holds(uintptr_t address) const {
+    return address - reinterpret_cast<uintptr_t>(memory) < kGuardBytes + kStackBytes;
+  }
 };
 
 struct Thread {
   uint3 index;
-  Fiber* fiber = nullptr;
   bool finished = false;
+  Fiber* fiber = nullptr;
+};
+
+// A thread's asynchronous copies; apart from the rest, which every barrier walks through.
+struct ThreadCopies {
   std::vector<AsyncCopy> copies;   // issued, not yet waited for
   std::vector<size_t> group_ends;  // copies.size() at each commit
 };
@@ -47,7 +57,7 @@ class BlockRunner {
   void run(const Work& work, uint3 block_index, dim3 grid, dim3 block, size_t shared_bytes, uint32_t first_block);
 
   int barrier(Site site, int vote);
-  void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site);
+  void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders);
   // Lets the other lanes of the warp catch up.
   void yield();
   [[noreturn]] void fail(const std::string& reason, Site site, int thread);
@@ -56,8 +66,9 @@ class BlockRunner {
 
   int current() const { return current_; }
   int thread_count() const { return count_; }
-  Thread& current_thread() { return threads_[current_]; }
+  ThreadCopies& current_copies() { return copies_[current_]; }
   char* shared_memory() { return shared_.get(); }
+  bool on_this_stack(uintptr_t address) const { return running_->holds(address); }
   bool on_a_stack(uintptr_t address) const;
   std::string name(int thread) const;
   // "file:line: kernel block thread: reason"
@@ -74,14 +85,16 @@ class BlockRunner {
   void start_thread();
   void finish_thread();
   int next_thread();  // who goes on: a thread, kStart for one that has not begun, or kNobody
+  int next_of_round();
   Fiber* idle_fiber();
   std::string deadlock_report() const;
 
   const Work* work_ = nullptr;
   std::vector<Thread> threads_;
+  std::vector<ThreadCopies> copies_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
-  Fiber host_;  // stands for the host thread's own stack
+  Fiber host_{0};  // stands for the host thread's own stack
   Fiber* running_ = &host_;
   // Who can go on, the next one last: lanes whose meeting is over go in front of other warps. So a warp runs as far
   // ahead as it can, and what a missing barrier lets it read shows.

@@ -108,11 +108,11 @@ inline __half __float2half(float f) { return {simt::to_half(f)}; }
 inline float __half2float(__half h) { return simt::from_half(h.bits); }
 
 template <class T>
-inline T __ldg(const T* p) {
+__forceinline__ T __ldg(const T* p) {
   return *p;
 }
 template <class T>
-inline void __stcs(T* p, T v) {
+__forceinline__ void __stcs(T* p, T v) {
   *p = v;
 }
 inline float __expf(float x) { return expf(x); }

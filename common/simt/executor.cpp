@@ -193,7 +193,7 @@ void syncwarp(unsigned mask, Site site) {
   if (absent(site)) return;
   const Unheard unheard;
   active->rendezvous(
-      mask, [](void* const*, unsigned) {}, nullptr, site);
+      mask, [](void* const*, unsigned) {}, nullptr, site, true);
 }
 
 int block_barrier(Site site, int vote) {
@@ -201,12 +201,11 @@ int block_barrier(Site site, int vote) {
   return active->barrier(site, vote);
 }
 
-void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site) {
+void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders) {
   const Unheard unheard;
-  active->rendezvous(mask, operation, slot, site);
+  active->rendezvous(mask, operation, slot, site, orders);
 }
 
-thread_local Observer* listener = nullptr;
 void set_observer(MakeObserver make) { make_observer = make; }
 MakeObserver observer() { return make_observer; }
 
@@ -228,18 +227,18 @@ void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site sit
   AsyncCopy copy{to, from, bytes, valid_bytes, early_copies, site, __builtin_return_address(0)};
   if (active->observer()) active->observer()->copy_begins(copy);
   if (copy.done) carry_out(copy);
-  active->current_thread().copies.push_back(copy);
+  active->current_copies().copies.push_back(copy);
 }
 
 void async_commit() {
   const Unheard unheard;
-  Thread& thread = active->current_thread();
+  ThreadCopies& thread = active->current_copies();
   thread.group_ends.push_back(thread.copies.size());
 }
 
 void async_wait(int groups_left) {
   const Unheard unheard;
-  Thread& thread = active->current_thread();
+  ThreadCopies& thread = active->current_copies();
   const int groups = static_cast<int>(thread.group_ends.size()) - groups_left;
   if (groups <= 0) return;
   const size_t end = thread.group_ends[groups - 1];

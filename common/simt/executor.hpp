@@ -32,7 +32,7 @@ struct KernelError : std::runtime_error {
 struct Site {
   const char* file;
   int line;
-  bool operator==(const Site& o) const { return line == o.line && std::strcmp(file, o.file) == 0; }
+  bool operator==(const Site& o) const { return line == o.line && (file == o.file || std::strcmp(file, o.file) == 0); }
 };
 
 // A kernel with its arguments, ready to run for any block and thread.
@@ -76,9 +76,11 @@ void syncthreads(Site site);
 void syncwarp(unsigned mask, Site site);
 
 // Waits until every lane named in `mask` is here with the same mask, operation and site; the last one to come calls
-// operation(slots, mask) for all. `slot` is this lane's argument record and stays on its stack.
+// operation(slots, mask) for all. `slot` is this lane's argument record and stays on its stack. `orders`: what a lane did
+// in memory before is there for the others after it. That holds for __syncwarp, shuffles and votes; the tensor cores'
+// instructions promise nothing of the kind.
 using WarpOperation = void (*)(void* const slots[32], unsigned mask);
-void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site);
+void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders = true);
 
 int lane_id();
 void thread_fence();

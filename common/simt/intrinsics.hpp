@@ -113,7 +113,7 @@ inline int __all_sync(unsigned mask, int predicate, SIMT_SITE) {
 
 namespace simt {
 template <class T, class F>
-T atomic_update(T* address, F next) {
+__forceinline__ T atomic_update(T* address, F next) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   auto* bits = reinterpret_cast<Bits*>(address);
   Bits old = __atomic_load_n(bits, __ATOMIC_RELAXED), wanted;
@@ -128,25 +128,25 @@ T atomic_update(T* address, F next) {
 }  // namespace simt
 
 template <class T>
-T atomicAdd(T* address, std::common_type_t<T> value) {
+__forceinline__ T atomicAdd(T* address, std::common_type_t<T> value) {
   return simt::atomic_update(address, [=](T old) { return old + value; });
 }
 template <class T>
-T atomicMax(T* address, std::common_type_t<T> value) {
+__forceinline__ T atomicMax(T* address, std::common_type_t<T> value) {
   return simt::atomic_update(address, [=](T old) { return old < value ? value : old; });
 }
 template <class T>
-T atomicMin(T* address, std::common_type_t<T> value) {
+__forceinline__ T atomicMin(T* address, std::common_type_t<T> value) {
   return simt::atomic_update(address, [=](T old) { return value < old ? value : old; });
 }
 template <class T>
-T atomicExch(T* address, std::common_type_t<T> value) {
+__forceinline__ T atomicExch(T* address, std::common_type_t<T> value) {
   return simt::atomic_update(address, [=](T) { return value; });
 }
 template <class T>
-T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
+__forceinline__ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
   return simt::atomic_update(address, [=](T old) { return old == expected ? value : old; });
 }
-inline unsigned atomicInc(unsigned* address, unsigned limit) {
+__forceinline__ unsigned atomicInc(unsigned* address, unsigned limit) {
   return simt::atomic_update(address, [=](unsigned old) { return old >= limit ? 0u : old + 1u; });
 }

@@ -17,6 +17,14 @@ struct AsyncCopy {
   const void* pc;  // where the kernel asked for it
 };
 
+// All lanes of the mask have arrived, at a __syncwarp or at something else that they do together.
+struct Meeting {
+  int warp;
+  unsigned mask;
+  bool orders, syncwarp;  // orders: see warp_rendezvous
+  Site site;
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -28,8 +36,7 @@ class Observer {
   virtual void turn_begins() = 0;                               // another thread goes on
   virtual void round_ends(const std::vector<int>& paused) = 0;  // no other lane of the warp can go on but these
   virtual void barrier(Site site) = 0;                          // every thread of the block has arrived
-  // All lanes of the mask have arrived, at a __syncwarp or at something that they meet for.
-  virtual void meeting(int warp, unsigned mask, bool syncwarp, Site site) = 0;
+  virtual void meeting(const Meeting& meeting) = 0;
 
   // Of the current thread:
   virtual void copy_begins(const AsyncCopy& copy) = 0;
@@ -38,7 +45,7 @@ class Observer {
 };
 
 // The observer while a kernel's own code runs on this host thread, else null.
-extern thread_local Observer* listener;
+inline thread_local Observer* listener = nullptr;
 
 // The executor's work: the standard library's templates that it uses may be instrumented too, where the linker took the
 // copy of a program's object file.

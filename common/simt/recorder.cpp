@@ -111,10 +111,10 @@ void Recorder::barrier(Site site) {
   check_.clock().barrier();
   log_.close_all();
 }
-void Recorder::meeting(int warp, unsigned mask, bool syncwarp, Site site) {
-  if (syncwarp) count_barrier(site, true);
-  check_.clock().meeting(warp, mask);
-  if (mask == 0xffffffffu) log_.close_all();
+void Recorder::meeting(const Meeting& meeting) {
+  if (meeting.syncwarp) count_barrier(meeting.site, true);
+  if (meeting.orders) check_.clock().meeting(meeting.warp, meeting.mask);
+  if (meeting.mask == 0xffffffffu) log_.close_all();
 }
 void Recorder::round_ends(const std::vector<int>& paused) {
   unsigned lanes = 0;
@@ -177,6 +177,7 @@ Recorder::Place Recorder::place_of(uintptr_t address, int bytes, AccessKind kind
 }
 
 void Recorder::access(uintptr_t address, int bytes, AccessKind kind, const void* pc) {
+  if (runner_->on_this_stack(address)) return;  // a variable of the thread's own
   const Place place = place_of(address, bytes, kind, pc);
   if (!place.cells) return;
   const int thread = runner_->current();

@@ -50,7 +50,7 @@ class Recorder : public Observer {
   void turn_begins() override { accesses_left_ = kTurn; }
   void round_ends(const std::vector<int>& paused) override;
   void barrier(Site site) override;
-  void meeting(int warp, unsigned mask, bool syncwarp, Site site) override;
+  void meeting(const Meeting& meeting) override;
   void copy_begins(const AsyncCopy& copy) override;
   void copy_ends(const AsyncCopy& copy) override;
   void fence() override { check_.fence(runner_->current()); }

@@ -15,7 +15,7 @@ struct LdmatrixSlot {
 // Loads `count` 8×8 matrices of 2-byte values. Lane l gets row l/4, columns 2(l%4) and 2(l%4)+1 of each; with
 // `transposed`, column l/4, rows 2(l%4) and 2(l%4)+1.
 template <int count, bool transposed>
-void ldmatrix(uint32_t* result, const void* row, Site site) {
+__forceinline__ void ldmatrix(uint32_t* result, const void* row, Site site) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail("ldmatrix: a row address is not a multiple of 16 bytes", site);
   LdmatrixSlot mine{};
   if (lane_id() < 8 * count) std::memcpy(mine.row, row, 16);
@@ -34,7 +34,7 @@ void ldmatrix(uint32_t* result, const void* row, Site site) {
           }
         }
       },
-      &mine, site);
+      &mine, site, false);
   for (int i = 0; i < count; ++i) result[i] = mine.result[i];
 }
 
@@ -45,7 +45,7 @@ struct MmaSlot {
 };
 
 // c[16, 8] += a[16, 16] · b[16, 8], a and b bfloat16, c float. Products are exact; sums are kept in float.
-inline void mma_m16n8k16_bf16(float* c, const uint32_t* a, const uint32_t* b, Site site) {
+__forceinline__ void mma_m16n8k16_bf16(float* c, const uint32_t* a, const uint32_t* b, Site site) {
   MmaSlot mine{c, a, b};
   warp_rendezvous(
       kFullWarp,
@@ -74,7 +74,7 @@ inline void mma_m16n8k16_bf16(float* c, const uint32_t* a, const uint32_t* b, Si
             static_cast<MmaSlot*>(slots[row % 8 * 4 + col / 2])->c[row / 8 * 2 + col % 2] += sum[col];
         }
       },
-      &mine, site);
+      &mine, site, false);
 }
 
 }  // namespace simt
