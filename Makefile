@@ -14,7 +14,7 @@ export CMAKE_ARGS GPU JOBS CHANGE
 
 help: ## this list
 	@awk -F': ## ' '/^[^\t].*: ## / { n = split($$1, word, " "); sub("%", "NN", word[n]); \
-	  printf "  make %-14s %s\n", word[n], $$2 }' $(firstword $(MAKEFILE_LIST))
+	  printf "  make %-16s %s\n", word[n], $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  NN is 01 to 09. ARGS="…" goes to the program: make step03 ARGS="--shape 100x100x100 --list".'
 	@echo '  GPU=OFF leaves the CUDA programs out, GPU=ON insists on them. JOBS=2 limits the build.'

@@ -7,8 +7,8 @@
 # stepNN_NAME_stub and stepNN_NAME_answer where CUDA programs are built. Tests run all but the stubs' GPU form:
 # tools/exercise_answers.sh. A stub without its mark is the reader's own by then, and not among them.
 #
-# wrong_answer(NN NAME WHAT REASON OLD NEW) adds labNN_NAME_WHAT: the answer with OLD, which must stand there once, replaced
-# by NEW. Its test has to fail, and to say REASON (a regular expression) as it does.
+# wrong_answer(NN NAME WHAT REASON OLD NEW …) adds labNN_NAME_WHAT: the answer with OLD, which must stand there once,
+# replaced by NEW. Its test has to fail, and to say REASON (a regular expression) as it does.
 
 set(exercise_list ${CMAKE_BINARY_DIR}/exercises/list.txt)  # PROGRAM TAB pass|fail TAB REASON
 file(WRITE ${exercise_list} "")
@@ -40,19 +40,24 @@ function(add_exercises number)
   endforeach()
 endfunction()
 
-function(wrong_answer number name what reason old new)
+function(wrong_answer number name what reason)
   if(NOT EXECUTOR)
     return()
   endif()
   set(answer ${CMAKE_CURRENT_SOURCE_DIR}/${name}_answer.cuh)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${answer})
   file(READ ${answer} text)
-  string(FIND "${text}" "${old}" first)
-  string(FIND "${text}" "${old}" last REVERSE)
-  if(first EQUAL -1 OR NOT first EQUAL last)
-    message(FATAL_ERROR "wrong_answer ${number} ${name} ${what}: `${old}` does not stand in ${answer} exactly once")
-  endif()
-  string(REPLACE "${old}" "${new}" text "${text}")
+  math(EXPR last_old "${ARGC} - 2")
+  foreach(i RANGE 4 ${last_old} 2)  # by number: a list would be cut at the semicolons of the code
+    math(EXPR next "${i} + 1")
+    set(old "${ARGV${i}}")
+    string(FIND "${text}" "${old}" first)
+    string(FIND "${text}" "${old}" last REVERSE)
+    if(first EQUAL -1 OR NOT first EQUAL last)
+      message(FATAL_ERROR "wrong_answer ${number} ${name} ${what}: `${old}` does not stand in ${answer} exactly once")
+    endif()
+    string(REPLACE "${old}" "${ARGV${next}}" text "${text}")
+  endforeach()
   set(file ${CMAKE_BINARY_DIR}/exercises/${number}/${name}_${what}.cuh)
   file(GENERATE OUTPUT ${file} CONTENT "${text}")
   add_exercise_program(lab ${number} ${name} ${what} ${file})
