@@ -21,7 +21,7 @@ while IFS=$'\t' read -r program outcome reason; do
     pass) ended=$([ $status = 0 ] && echo yes || echo no) ;;
     fail) ended=$([ $status != 0 ] && grep -q '^test cases: .* failed' <<<"$said" && echo yes || echo no) ;;
   esac
-  if [ "$ended" = yes ] && grep -qE -- "$reason" <<<"$said"; then
+  if [ "$ended" = yes ] && tr -s '[:space:]' ' ' <<<"$said" | grep -qE -- "$reason"; then
     right=$((right + 1))
   else
     wrong=$((wrong + 1))
