@@ -1,10 +1,12 @@
 # The front door. Every target installs what is missing, configures and builds only what it needs.
 .DEFAULT_GOAL := help
 NUMBERS := 01 02 03 04 05 06 07 08 09
+EXERCISES := 01 02 03 04 05 06
 STEP_TARGETS := $(NUMBERS:%=step%)
 LAB_TARGETS := $(NUMBERS:%=lab%)
 SANITIZE_TARGETS := $(NUMBERS:%=sanitize%)
 PROFILE_TARGETS := $(NUMBERS:%=profile%)
+EXERCISE_TARGETS := $(EXERCISES:%=exercise%)
 ARGS ?=
 # an interactive shell has a LINES of its own
 LAB_ARGS := $(if $(filter command,$(origin LINES)),--lines)
@@ -12,7 +14,7 @@ export CMAKE_ARGS GPU JOBS CHANGE
 
 help: ## this list
 	@awk -F': ## ' '/^[^\t].*: ## / { n = split($$1, word, " "); sub("%", "NN", word[n]); \
-	  printf "  make %-14s %s\n", word[n], $$2 }' $(firstword $(MAKEFILE_LIST))
+	  printf "  make %-16s %s\n", word[n], $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo '  NN is 01 to 09. ARGS="…" goes to the program: make step03 ARGS="--shape 100x100x100 --list".'
 	@echo '  GPU=OFF leaves the CUDA programs out, GPU=ON insists on them. JOBS=2 limits the build.'
@@ -31,6 +33,12 @@ $(LAB_TARGETS): lab%: ## the same kernels on the CPU executor; LINES=1 prints th
 
 lab: ## a kernel of your own on the CPU executor: make lab KERNEL=my.cuh
 	@tools/lab_kernel.sh '$(KERNEL)' $(LAB_ARGS) $(ARGS)
+
+$(EXERCISE_TARGETS): exercise%: ## what you wrote in NN_*/exercise/ (01 to 06), tested; EXERCISE=2 for one of the three
+	@tools/exercise.sh $* $(EXERCISE)
+
+exercise-answers: ## proves the exercises: answers pass, stubs and wrong answers fail
+	@tools/setup.sh build $(CMAKE_ARGS) && tools/build.sh build exercise_answers && tools/exercise_answers.sh build
 
 env_check: ## what is wrong with driver, toolkit or architecture, and the fix
 	@tools/env_check.sh $(ARGS)
@@ -75,4 +83,4 @@ clean: ## remove the build folders
 	@rm -rf build build-*
 
 .PHONY: help run test lab env_check ladder journal counters sizes loops plots readme gpu-check format format-check clean \
-        $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS)
+        $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS) $(EXERCISE_TARGETS) exercise-answers

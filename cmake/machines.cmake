@@ -35,7 +35,7 @@ file(READ ${CMAKE_SOURCE_DIR}/common/lab/cards.json content)
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/lab_cards.inc
      CONTENT "static const char kCardsJson[] = R\"json(${content})json\";\n")
 add_library(lab STATIC EXCLUDE_FROM_ALL common/lab/cards.cpp common/lab/table.cpp common/lab/listing.cpp common/lab/page.cpp
-                       common/lab/json.cpp common/lab/unsupported.cpp)
+                       common/lab/json.cpp common/lab/told.cpp common/lab/unsupported.cpp)
 target_link_libraries(lab PUBLIC base)
 target_include_directories(lab PRIVATE ${CMAKE_BINARY_DIR}/generated)
 target_compile_definitions(lab PRIVATE SOURCE_ROOT="${CMAKE_SOURCE_DIR}")

@@ -1,0 +1,22 @@
+// Exercise 03.1 · padding: the answer.
+#pragma once
+#include "common/launch.hpp"
+
+// One warp a block: it copies 32 rows along the rows, and then each lane adds up a row of its own.
+// [answer]
+__global__ void row_sums_kernel(const float* x,  // [rows, 32]
+                                float* sums,     // [rows]
+                                int rows) {
+  __shared__ float tile[32][33];  // a row starts one bank further on than the one before
+  const int lane = threadIdx.x, row0 = blockIdx.x * 32;
+  for (int r = 0; r < 32; ++r) tile[r][lane] = row0 + r < rows ? x[size_t(row0 + r) * 32 + lane] : 0.f;
+  __syncwarp();
+  float sum = 0.f;
+  for (int c = 0; c < 32; ++c) sum += tile[lane][c];
+  if (row0 + lane < rows) sums[row0 + lane] = sum;
+}
+// [/answer]
+
+void row_sums(Stream& stream, const float* x, float* sums, int rows) {
+  launch(row_sums_kernel, ceil_div(rows, 32), 32, on(stream), x, sums, rows);
+}
