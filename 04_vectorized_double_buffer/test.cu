@@ -136,6 +136,7 @@ __global__ void double_buffer_missing_barrier(const float* A, const float* B, fl
     multiply_tile<TwoGroupsOfFour>(sum, stages + current, stages + current + kSizeOfA, tx, ty);
     current = kStage - current;
   }
+  cp_async_wait<0>();
   write_tile<TwoGroupsOfFour, true>(C, sum, M, N, 0, 0, tx, ty);
 }
 }  // namespace

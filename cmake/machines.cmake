@@ -103,9 +103,8 @@ endif()
 # Kernels that the executor counts and checks, access by access (common/simt/README.md): instrumented, and linked with no
 # sanitizer's runtime, because common_executor has what the instrumented code calls.
 add_library(instrumented INTERFACE)
-target_compile_options(instrumented INTERFACE
-  # DWARF 4: of DWARF 5, addr2line 2.40 takes a file that stands first in a line table for the .cpp that includes it
-  -O2 -g1 -gdwarf-4 -fsanitize=thread -fsanitize=bounds
+target_compile_options(instrumented INTERFACE -O2 -fsanitize=thread -fsanitize=bounds
+  -g1 -gdwarf-4  # addr2line of binutils 2.40 takes the wrong file of version 5's tables for some lines
   # clang would leave out a read in front of a write to the same address
   $<$<CXX_COMPILER_ID:Clang>:SHELL:-mllvm -tsan-instrument-read-before-write>)
 
