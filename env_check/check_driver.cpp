@@ -179,11 +179,13 @@ void check_unexplained(Diagnosis& d) {
               {"sudo prime-select on-demand   # or: echo ON | sudo tee /proc/acpi/bbswitch", "sudo reboot"});
       return;
     }
+    Lines how = {"no PCI device of NVIDIA's, no kernel module",
+                 f.driver.state == "not_loaded" ? "dlopen: " + f.driver.error : "cuInit returned " + code_text(d.code)};
+    if (f.system.virtual_machine)
+      how.push_back("this is a virtual machine: it sees only a card that is passed through");
     d.error("no_gpu",
             "No NVIDIA card is visible on this machine. The tutorial's CPU executor works without one: make lab01.",
-            {"no PCI device of NVIDIA's, no kernel module",
-             f.driver.state == "not_loaded" ? "dlopen: " + f.driver.error : "cuInit returned " + code_text(d.code)},
-            {"lspci -d 10de:   # empty: no card, or the virtual machine was not given one"});
+            how, {"lspci -d 10de:   # empty: no card, or the virtual machine was not given one"});
     return;
   }
   Lines how = {"libcuda: " + f.driver.state, "cuInit: " + (d.code ? code_text(d.code) : "no answer")};

@@ -147,6 +147,8 @@ void summary(Text& t, const Facts& f) {
   t.line("Facts");
   std::string system = fmt::format("Linux {} {}, {}", f.system.kernel, f.system.machine, f.system.distribution);
   if (f.system.wsl) system += ", WSL";
+  if (!f.system.l4t.empty()) system += ", Jetson Linux " + f.system.l4t;
+  if (f.system.virtual_machine) system += ", virtual machine";
   if (!f.system.container.empty()) system += ", container (" + f.system.container + ")";
   t.fact("system", system);
   t.fact("driver", driver_text(f));

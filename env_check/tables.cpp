@@ -69,11 +69,13 @@ Version::Version(const std::string& text) {
     while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])))
       value = std::min<int64_t>(value * 10 + (text[at++] - '0'), INT_MAX);  // an absurd file must not overflow
     parts.push_back(static_cast<int>(value));
+    written = text.substr(0, at);
     if (at < text.size() && text[at] == '.') ++at;
   }
 }
 
 std::string Version::text() const {
+  if (!written.empty()) return written;
   std::string out;
   for (int part : parts) out += (out.empty() ? "" : ".") + std::to_string(part);
   return out;
@@ -171,9 +173,8 @@ Version cuda_of_ptx(const Version& isa) {
   for (const json& row : ptx())
     if (version_of(row, "ptx") >= isa) return version_of(row, "cuda");
   // Newer than the table: newer than every CUDA version in it.
-  Version last = version_of(ptx().back(), "cuda");
-  last.parts[1] += 1;
-  return last;
+  const Version last = version_of(ptx().back(), "cuda");
+  return {last.major(), last.minor() + 1};
 }
 
 std::optional<int> arch_of_pci(int device_id) {

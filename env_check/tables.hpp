@@ -10,6 +10,7 @@ namespace env_check {
 // "12.4.127" as numbers. An unreadable text gives no parts, which `known()` tells.
 struct Version {
   std::vector<int> parts;
+  std::string written;  // as it was given: the zero of 580.95.05 counts for people
   Version() = default;
   Version(int major, int minor) : parts{major, minor} {}
   explicit Version(const std::string& text);

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,109 @@ TEST_CASE("env_check gathers a made-up machine from its files") {
   REQUIRE(f.nodes.size() == 1);
   CHECK(f.nodes[0].path == "/dev/nvidiactl");
   CHECK(f.driver.state.empty());
+}
+
+namespace {
+Facts gather_in(const TemporaryFolder& machine) {
+  GatherOptions options;
+  options.root = machine.path.string();
+  options.ask_driver = options.python = false;
+  return gather(options);
+}
+}  // namespace
+
+TEST_CASE("env_check gathers WSL, also with a kernel built at home and a Linux driver in it") {
+  TemporaryFolder m;
+  m.write("proc/sys/kernel/osrelease", "6.6.87-mine\n");
+  m.write("usr/lib/wsl/lib/libcuda.so.1", "x");
+  m.write("usr/lib/wsl/lib/libd3d12.so", "x");
+  m.write("usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.183.01", "x");
+  fs::create_symlink("libnvidia-ml.so.535.183.01", m.path / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1");
+  m.write("etc/ld.so.conf.d/ld.wsl.conf", "/usr/lib/wsl/lib\n");
+  m.write("dev/dxg", "");
+  const Facts f = gather_in(m);
+  CHECK(f.system.wsl);
+  CHECK(f.wsl.dxg);
+  CHECK(f.wsl.loader_conf);
+  CHECK(f.wsl.libraries == std::vector<std::string>{"libcuda.so.1"});
+  if (f.system.container.empty()) {  // a test inside a container cannot look like WSL itself
+    const auto findings = diagnose(f);
+    CHECK(std::any_of(findings.begin(), findings.end(), [](const Finding& x) { return x.id == "wsl_linux_driver"; }) ==
+          !f.driver.state.empty());
+  }
+}
+
+TEST_CASE("env_check gathers a laptop: Debian's module, prime-select, a blacklist, dkms, firmware, the log") {
+  TemporaryFolder m;
+  m.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64\n");
+  m.write("lib/modules/6.12.48+deb13-amd64/updates/dkms/nvidia-current.ko.xz", "");
+  m.write("lib/modules/6.12.48+deb13-amd64/updates/dkms/nvidia-current-drm.ko.xz", "");
+  m.write("lib/modules/6.1.0-40-amd64/modules.dep", "updates/dkms/nvidia-drm.ko: updates/dkms/nvidia-modeset.ko\n");
+  m.write("etc/prime-discrete", "intel\n");
+  m.write("lib/modprobe.d/blacklist-nvidia.conf", "# no\nblacklist nvidiafb\n  blacklist   nvidia\n");
+  m.write("var/lib/dkms/nvidia/535.183.01/build/make.log", "error");
+  m.write("sys/module/nvidia/version", "580.95.05\n");
+  m.write("lib/firmware/nvidia/575.64/gsp_ga10x.bin", "");
+  m.write("dev/kmsg",
+          "4,1,2,-;ACPI: nothing\n4,2,3,-;NVRM: Xid (PCI:0000:01:00): 79, pid=4711, name=python3, GPU has fallen off "
+          "the bus.\n6,3,4,-;PM: hibernation: hibernation exit\n");
+  m.write("var/lib/dpkg/status",
+          "Package: a\nVersion: 1\n\nPackage: nvidia-fabricmanager-535\nStatus: x\nVersion: 535.183.01-1\n\n");
+  m.write("proc/cpuinfo", "flags : fpu hypervisor sse\n");
+  const Facts f = gather_in(m);
+  CHECK(f.module.on_disk);
+  CHECK(f.module.on_disk_other.empty());
+  CHECK(f.system.prime == "intel");
+  CHECK(f.module.blacklisted_in == "/lib/modprobe.d/blacklist-nvidia.conf");
+  CHECK(f.module.dkms_log == "/var/lib/dkms/nvidia/535.183.01/build/make.log");
+  CHECK(f.module.gsp_firmware == false);
+  REQUIRE(f.kernel_log.size() == 2);
+  CHECK(f.kernel_log[0] == "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.");
+  CHECK(f.system.fabric_manager_version == "535.183.01");
+  CHECK(f.system.virtual_machine);
+}
+
+TEST_CASE("env_check gathers containers and a Jetson") {
+  const auto container = [](const std::string& file, const std::string& text) {
+    TemporaryFolder m;
+    m.write(file, text);
+    return gather_in(m).system.container;
+  };
+  if (std::getenv("KUBERNETES_SERVICE_HOST")) return CHECK(true);
+  CHECK(container(".dockerenv", "") == "docker");
+  CHECK(container("run/.containerenv", "") == "podman");
+  CHECK(container("run/systemd/container", "lxc\n") == "lxc");
+  CHECK(container("run/systemd/container", "wsl\n").empty());
+  CHECK(container("proc/1/environ", std::string("A=1\0container=lxc\0", 19)) == "lxc");
+  CHECK(container("proc/1/cgroup", "0::/kubepods/besteffort/pod1\n") == "kubernetes");
+  CHECK(container("proc/self/mountinfo", "1 2 0:3 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/x\n") ==
+        "container");
+  CHECK(container("etc/hosts", "").empty());
+
+  TemporaryFolder m;
+  m.write("etc/nv_tegra_release", "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\n");
+  m.write("dev/nvhost-gpu", "");
+  m.write("dev/nvgpu/igpu0/ctrl", "");
+  const Facts f = gather_in(m);
+  CHECK(f.system.tegra);
+  CHECK(f.system.l4t == "36.4.3");
+  CHECK(f.nodes.size() == 2);
+}
+
+TEST_CASE("env_check tries the device files themselves: closed ones, dead ones, slices of MIG") {
+  TemporaryFolder m;
+  m.write("proc/devices", "Character devices:\n195 nvidia\n511 nvidia-caps\n");
+  m.write("dev/nvidia0", "");
+  m.write("dev/nvidiactl", "");
+  m.write("dev/nvidia-caps/nvidia-cap1", "");
+  fs::permissions(m.path / "dev/nvidia0", fs::perms::none);
+  const Facts f = gather_in(m);
+  REQUIRE(f.nodes.size() == 3);
+  CHECK(f.nodes[0].path == "/dev/nvidia0");
+  CHECK(f.nodes[0].expected_major == 195);
+  CHECK(f.nodes[0].error == (geteuid() == 0 ? "" : "EACCES"));
+  CHECK(f.nodes[1].error.empty());
+  CHECK(f.nodes[2].expected_major == 511);
 }
 
 TEST_CASE("env_check: unreadable, absurd and endless files in /proc, /sys and /dev") {

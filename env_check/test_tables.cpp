@@ -15,6 +15,8 @@ TEST_CASE("env_check versions compare by number") {
   CHECK_FALSE(Version("abc").known());
   CHECK(Version("99999999999999999999.1").major() == 2147483647);
   CHECK(Version("12.4-rc1").text() == "12.4");
+  CHECK(Version("580.95.05").text() == "580.95.05");  // not .5: that is no driver's name
+  CHECK(Version("12.").text() == "12");
   CHECK(cuda_version(12040) == Version(12, 4));
 }
 
@@ -28,6 +30,7 @@ TEST_CASE("env_check tables answer for known toolkits, cards and drivers") {
   CHECK_FALSE(cuda_of_driver(Version("390.1")).known());
   CHECK(cuda_of_ptx(Version(8, 0)) == Version(12, 0));
   CHECK(cuda_of_ptx(Version(99, 0)) > Version(13, 3));
+  CHECK(cuda_of_ptx(Version(99, 0)).text() == "13.4");
 
   REQUIRE(archs_of_nvcc(Version("13.0.88")));
   CHECK(archs_of_nvcc(Version("13.0.88"))->lowest() == 75);
