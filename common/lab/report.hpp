@@ -42,7 +42,7 @@ bool costs_extra(const simt::LineCounts& line);
 // The rungs with their arithmetic and bounds, and below, where there are counts, what their requests took.
 std::string table_text(const Table& table, const Card& card);
 
-// For each line that makes requests, what one takes, in words: "32.00 wavefronts per request at line 41, 1.00 would do"
+// For each line that makes requests, what one takes: "32.00 wavefronts per request at line 41: 4-byte loads …"
 std::string told(const std::vector<simt::KernelCounts>& kernels);
 
 // {"requests", "barriers_per_block", "global": {"load", "store"}, "shared": {…}, "kernels": […]}; every key is told in
