@@ -7,14 +7,12 @@ import csv
 import re
 from collections import defaultdict, deque
 
-# Counter of the lab: the metrics of ncu that add up to it. Asynchronous copies (ldgsts) are loads and stores to the lab.
-L1, SASS = "l1tex__", "sm__sass_l1tex_"
-ASYNC = ("ldgsts_cache_access", "ldgsts_cache_bypass")
+# Counter of the lab: the metrics of ncu that add up to it. Asynchronous copies (ldgsts) are loads and stores to the lab; ncu's
+# global loads hold them too, its stores to shared memory do not.
+L1 = "l1tex__"
 COUNTERS = {
-    "global.load.requests": [L1 + "t_requests_pipe_lsu_mem_global_op_ld.sum",
-                             *(f"{SASS}t_requests_pipe_lsu_mem_global_op_{kind}.sum" for kind in ASYNC)],
-    "global.load.sectors": [L1 + "t_sectors_pipe_lsu_mem_global_op_ld.sum",
-                            *(f"{SASS}t_sectors_pipe_lsu_mem_global_op_{kind}.sum" for kind in ASYNC)],
+    "global.load.requests": [L1 + "t_requests_pipe_lsu_mem_global_op_ld.sum"],
+    "global.load.sectors": [L1 + "t_sectors_pipe_lsu_mem_global_op_ld.sum"],
     "global.store.requests": [L1 + "t_requests_pipe_lsu_mem_global_op_st.sum"],
     "global.store.sectors": [L1 + "t_sectors_pipe_lsu_mem_global_op_st.sum"],
     "shared.load.wavefronts": [L1 + "data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"],
@@ -38,7 +36,7 @@ class Trouble(Exception):
 def plain_name(name: str) -> str:
     """A kernel's name as both demanglers would write it: no return type, no arguments, no casts, no spaces."""
     name = re.sub(r"\(anonymous namespace\)|<unnamed>", "{anonymous}", name.removeprefix("void "))
-    name = re.sub(r"\(bool\)(\d)", lambda m: "true" if m[1] == "1" else "false", name)
+    name = re.sub(r"\btrue\b", "1", re.sub(r"\bfalse\b", "0", name))
     name = re.sub(r"\(\w[\w: ]*\)(?=-?\w)", "", name)  # (int)8, (Pairing)1
     name = re.sub(r"(?<=\d)(u|l|ul)\b", "", name)  # 8u
     depth = 0

@@ -58,8 +58,8 @@ def sanitize(tests: list[str], limit: float) -> bool:
     # Tests provoke refused launches on purpose. Every such error is an exception in this code, so that an unwanted one
     # fails its test; the report of API errors would only repeat the wanted ones.
     jobs = [(f"{check} {test}", [tool, "--tool", check, "--error-exitcode", "9", *extra, f"build/bin/{test}", "~[slow]"])
-            for test in tests
-            for check, extra in (("memcheck", ["--report-api-errors", "no"]), ("racecheck", []))]
+            for check, extra in (("racecheck", []), ("memcheck", ["--report-api-errors", "no"]))  # the long ones first:
+            for test in reversed(tests)]  # racecheck, and the later steps
     memory = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
                             capture_output=True, text=True).stdout.split()
     workers = 6 if memory and int(memory[0]) > 40000 else 1

@@ -75,9 +75,9 @@ class Pairing(unittest.TestCase):
         with self.assertRaisesRegex(counters.Trouble, "wrong"):
             counters.lab_kernels([lab_row("one", "k", 1, [1] * 6, checked=False)])
 
-    def test_asynchronous_copies_add_to_loads_and_stores(self):
+    def test_asynchronous_copies_add_to_the_stores_to_shared_memory(self):  # ncu's loads hold them already
         kernel = {"metrics": {metric: 1 for metrics in counters.COUNTERS.values() for metric in metrics}}
-        self.assertEqual([counters.hardware(kernel, c) for c in counters.COUNTERS], [3, 3, 1, 1, 1, 2])
+        self.assertEqual([counters.hardware(kernel, c) for c in counters.COUNTERS], [1, 1, 1, 1, 1, 2])
 
 
 class Programs(unittest.TestCase):
