@@ -38,7 +38,8 @@ $(EXERCISE_TARGETS): exercise%: ## what you wrote in NN_*/exercise/ (01 to 06), 
 	@tools/exercise.sh $* $(EXERCISE)
 
 exercise-answers: ## proves the exercises: answers pass, stubs and wrong answers fail
-	@tools/setup.sh build $(CMAKE_ARGS) && tools/build.sh build exercise_answers && tools/exercise_answers.sh build
+	@tools/setup.sh build $(CMAKE_ARGS) && tools/build.sh build exercise_answers exercise_stubs && \
+	  tools/exercise_answers.sh --stubs build
 
 env_check: ## what is wrong with driver, toolkit or architecture, and the fix
 	@tools/env_check.sh $(ARGS)

@@ -4,16 +4,24 @@
 #   1_pad_test.cu     the one test of both and of every wrong answer: it declares the launcher and is compiled once
 #
 # add_exercises(NN NAME…) makes labNN_NAME_stub and labNN_NAME_answer, which count and check every access, and
-# stepNN_NAME_stub and stepNN_NAME_answer where CUDA programs are built. Tests run all but the stubs' GPU form:
-# tools/exercise_answers.sh. A stub without its mark is the reader's own by then, and not among them.
+# stepNN_NAME_stub and stepNN_NAME_answer where CUDA programs are built. A test runs answers and wrong answers. Stubs are the
+# reader's to write in: no test needs them to fail or even to compile, but `make exercise-answers` does (both:
+# tools/exercise_answers.sh).
 #
 # wrong_answer(NN NAME WHAT REASON OLD NEW …) adds labNN_NAME_WHAT: the answer with OLD, which must stand there once,
 # replaced by NEW. Its test has to fail, and to say REASON (a regular expression) as it does.
 
-set(exercise_list ${CMAKE_BINARY_DIR}/exercises/list.txt)  # PROGRAM TAB pass|fail TAB REASON
+set(exercise_list ${CMAKE_BINARY_DIR}/exercises/list.txt)  # PROGRAM TAB pass|fail|stub TAB REASON
 file(WRITE ${exercise_list} "")
 add_custom_target(exercise_answers)  # builds what the tests of the answers run
+add_custom_target(exercise_stubs)
 add_dependencies(tests exercise_answers)
+if(BUILD_GPU)  # all stubs and answers at once, each in a namespace: does nvcc take them?
+  set(every_exercise ${CMAKE_BINARY_DIR}/exercises/every.cu)
+  file(WRITE ${every_exercise} "#include \"common/gemm.hpp\"\n#include \"common/launch.hpp\"\n")
+  add_library(exercises_cuda OBJECT EXCLUDE_FROM_ALL ${every_exercise})
+  target_link_libraries(exercises_cuda PRIVATE common_gpu)
+endif()
 
 function(add_exercises number)
   foreach(name ${ARGN})
@@ -21,14 +29,12 @@ function(add_exercises number)
       if((machine STREQUAL "lab" AND EXECUTOR) OR (machine STREQUAL "step" AND BUILD_GPU))
         add_exercise_test(${machine} ${number} ${name})
         add_exercise_program(${machine} ${number} ${name} answer ${CMAKE_CURRENT_SOURCE_DIR}/${name}_answer.cuh)
-        expect_of_exercise(${machine}${number}_${name}_answer pass "All tests passed")
+        expect_of_exercise(answers ${machine}${number}_${name}_answer pass "All tests passed")
         add_exercise_program(${machine} ${number} ${name} stub ${CMAKE_CURRENT_SOURCE_DIR}/${name}.cuh)
       endif()
     endforeach()
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${name}.cuh)
-    file(READ ${name}.cuh stub)
-    if(EXECUTOR AND stub MATCHES "YOUR TURN")
-      expect_of_exercise(lab${number}_${name}_stub fail "failed")
+    if(EXECUTOR)
+      expect_of_exercise(stubs lab${number}_${name}_stub stub "failed")
     endif()
   endforeach()
   foreach(machine lab step)
@@ -61,7 +67,7 @@ function(wrong_answer number name what reason)
   set(file ${CMAKE_BINARY_DIR}/exercises/${number}/${name}_${what}.cuh)
   file(GENERATE OUTPUT ${file} CONTENT "${text}")
   add_exercise_program(lab ${number} ${name} ${what} ${file})
-  expect_of_exercise(lab${number}_${name}_${what} fail "${reason}")
+  expect_of_exercise(answers lab${number}_${name}_${what} fail "${reason}")
 endfunction()
 
 # The test, compiled once for all variants on one machine.
@@ -81,6 +87,9 @@ endmacro()
 # One variant with that test. It is named by the file that it includes.
 function(add_exercise_program machine number name variant file)
   set(program ${machine}${number}_${name}_${variant})
+  if(machine STREQUAL "step")
+    file(APPEND ${every_exercise} "namespace ${program} {\n#include \"${file}\"\n}\n")
+  endif()
   set(extension cu)
   set(common common_gpu)
   if(machine STREQUAL "lab")
@@ -94,7 +103,8 @@ function(add_exercise_program machine number name variant file)
   set_target_properties(${program} PROPERTIES ENABLE_EXPORTS ON)  # the executor names kernels by their symbols
 endfunction()
 
-function(expect_of_exercise program outcome reason)
+# `kind` is answers or stubs.
+function(expect_of_exercise kind program outcome reason)
   file(APPEND ${exercise_list} "${program}\t${outcome}\t${reason}\n")
-  add_dependencies(exercise_answers ${program})
+  add_dependencies(exercise_${kind} ${program})
 endfunction()
