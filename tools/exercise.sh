@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 number=$1 only=${2:-}
 stubs=()
-for answer in "$number"_*/exercise/${only}*_answer.cuh; do
+for answer in "$number"_*/exercise/"$only"*_answer.cuh; do
   [ -e "$answer" ] && stubs+=("${answer%_answer.cuh}.cuh")
 done
 if [ ${#stubs[@]} = 0 ]; then
@@ -27,10 +27,10 @@ for stub in "${stubs[@]}"; do
   solved=yes
   for machine in "${machines[@]}"; do
     program=$machine${number}_${name}_stub
-    printf '\n==== %s on the %s\n' "$stub" "$([ $machine = lab ] && echo "CPU executor" || echo GPU)"
+    printf '\n==== %s on the %s\n' "$stub" "$([ "$machine" = lab ] && echo "CPU executor" || echo GPU)"
     status=0
     tools/build.sh build "$program" && "build/bin/$program" || status=$?
-    [ $status = 0 ] || { [ $machine = step ] && [ $status = 77 ]; } || solved=no
+    [ $status = 0 ] || { [ "$machine" = step ] && [ $status = 77 ]; } || solved=no
   done
   [ $solved = yes ] || open+=("$stub")
 done
