@@ -1,6 +1,4 @@
-// What a program without any rights can see of a machine's CUDA installation, as plain data.
-//
-// gather() fills it, diagnose() reads it, and JSON carries it from the machine that is ill to a machine where somebody
+// What a program without any rights can see of a machine's CUDA installation, as plain data. gather() fills it, diagnose() reads it, and JSON carries it from the machine that is ill to a machine where somebody
 // can think. A value that could not be read stays "unknown" (an empty optional or an empty string), which is never the
 // same as "no": diagnose() draws no conclusion from it.
 #pragma once
