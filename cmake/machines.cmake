@@ -92,7 +92,8 @@ if(EXECUTOR)
   as_cxx(executor_sources common/bench.cu common/roofline.cu common/step.cu common/gemm_reference.cu common/gemm_step.cu
          common/cublas_gemm.cu)
   add_library(common_executor STATIC common/device_executor.cpp common/barrier_trial.cpp
-    common/simt/block_runner.cpp common/simt/counts.cpp common/simt/device_memory.cpp common/simt/executor.cpp
+    common/simt/block_messages.cpp common/simt/block_runner.cpp common/simt/counts.cpp
+    common/simt/device_memory.cpp common/simt/executor.cpp
     common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/request_log.cpp
     common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp ${executor_sources})
   target_link_libraries(common_executor PUBLIC base lab Boost::context)

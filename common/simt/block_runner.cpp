@@ -1,7 +1,5 @@
 #include "common/simt/block_runner.hpp"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -30,21 +28,6 @@ Fiber::Fiber(size_t number) : shift(number * 5 % 64 * 64) {
   mprotect(memory, kGuardBytes, PROT_NONE);
 }
 Fiber::~Fiber() { munmap(memory, kGuardBytes + kStackBytes); }
-
-std::string kernel_name(const void* kernel) {
-  Dl_info info;
-  if (!dladdr(kernel, &info) || !info.dli_sname) return "kernel";
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), free);
-  std::string name = status == 0 ? text.get() : info.dli_sname;
-  if (name.rfind("void ", 0) == 0) name.erase(0, 5);
-  int depth = 0;  // "kernel<(Kind)1>(float*)": the arguments begin outside of the template's
-  for (size_t i = 0; i < name.size(); ++i) {
-    depth += (name[i] == '<') - (name[i] == '>');
-    if (name[i] == '(' && depth == 0) return name.substr(0, i);
-  }
-  return name;
-}
 
 void carry_out(const AsyncCopy& copy) {
   if (copy.valid_bytes > 0) std::memcpy(copy.to, copy.from, copy.valid_bytes);
@@ -289,38 +272,10 @@ bool BlockRunner::on_a_stack(uintptr_t address) const {
   return std::any_of(fibers_.begin(), fibers_.end(), [&](const auto& fiber) { return fiber->holds(address); });
 }
 
-std::string BlockRunner::name(int thread) const {
-  const uint3 t = threads_[thread].index;
-  return fmt::format("thread ({},{},{})", t.x, t.y, t.z);
-}
-
-std::string BlockRunner::describe(const std::string& location, const std::string& reason, int thread) const {
-  return fmt::format("{}: {} block ({},{},{}) {}: {}", location, kernel_name(work_->kernel), ::blockIdx.x, ::blockIdx.y,
-                     ::blockIdx.z, name(thread), reason);
-}
-
-void BlockRunner::fail(const std::string& reason, Site site, int thread) {
-  throw KernelError(describe(fmt::format("{}:{}", site.file, site.line), reason, thread));
-}
-
 void BlockRunner::give_up(const std::string& message) {
   error_ = message;
   jump(&host_);
   std::abort();  // a block that was given up is never resumed
-}
-
-std::string BlockRunner::deadlock_report() const {
-  std::string text =
-      fmt::format("deadlock in {} block ({},{},{}): {} of {} threads cannot go on", kernel_name(work_->kernel),
-                  ::blockIdx.x, ::blockIdx.y, ::blockIdx.z, count_ - finished_, count_);
-  if (arrived_ > 0)
-    text += fmt::format("; {} wait at the barrier {}:{}, the first is {}", arrived_, barrier_site_.file,
-                        barrier_site_.line, name(first_arrival_));
-  for (size_t warp = 0; warp < meetings_.size(); ++warp)
-    for (const WarpMeeting& m : meetings_[warp])
-      text += fmt::format("; warp {}: lanes {:#010x} of mask {:#010x} wait at {}:{}", warp, m.arrived, m.mask,
-                          m.site.file, m.site.line);
-  return text;
 }
 
 }  // namespace simt
