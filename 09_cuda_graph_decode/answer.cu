@@ -16,7 +16,7 @@
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"
 #include "09_cuda_graph_decode/utf8_stream.hpp"
-#include "common/step.hpp"
+#include "common/program.hpp"
 
 namespace {
 

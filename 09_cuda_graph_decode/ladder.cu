@@ -9,8 +9,8 @@
 #include "03_bank_conflict_padding/padded_gemm.cuh"
 #include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "common/bench.hpp"
+#include "common/program.hpp"
 #include "common/roofline.hpp"
-#include "common/step.hpp"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "09_cuda_graph_decode/command_line.hpp"
 #include "09_cuda_graph_decode/ladder.hpp"
 #include "09_cuda_graph_decode/tokenizer.hpp"
-#include "common/step.hpp"
+#include "common/program.hpp"
 
 namespace {
 

@@ -56,8 +56,9 @@ if(BUILD_GPU)
   set(CMAKE_CUDA_STANDARD 17)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   find_package(CUDAToolkit REQUIRED)
-  add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/step.cu
-                                common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
+  add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/program.cu
+                                common/shape.cpp common/row.cu common/step.cu common/gemm_reference.cu
+                                common/gemm_step.cu common/cublas_gemm.cu)
   target_link_libraries(common_gpu PUBLIC base lab CUDA::cudart_static PRIVATE env_check_tables)
   # -lineinfo lets compute-sanitizer and ncu name source lines; it costs no speed
   target_compile_options(common_gpu PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
@@ -89,8 +90,8 @@ endfunction()
 
 if(EXECUTOR)
   find_package(Boost REQUIRED COMPONENTS context)
-  as_cxx(executor_sources common/bench.cu common/roofline.cu common/step.cu common/gemm_reference.cu common/gemm_step.cu
-         common/cublas_gemm.cu)
+  as_cxx(executor_sources common/bench.cu common/roofline.cu common/program.cu common/shape.cpp common/row.cu
+         common/step.cu common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
   add_library(common_executor STATIC common/device_executor.cpp common/barrier_trial.cpp
     common/simt/block_messages.cpp common/simt/block_runner.cpp common/simt/counts.cpp
     common/simt/device_memory.cpp common/simt/executor.cpp

@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <new>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
-#include "common/bench.hpp"
 #include "common/lab/listing.hpp"
-#include "common/roofline.hpp"
+#include "common/program.hpp"
+#include "common/row.hpp"
 #if !ON_GPU
 #include "common/barrier_trial.hpp"
-#include "common/simt/counts.hpp"
+#include "common/simt/executor.hpp"
 #endif
 
 using nlohmann::json;
@@ -33,135 +31,9 @@ struct Options {
   bool list_cards = false, lines = false;
 };
 
-// What is known of a rung after it has run.
-struct Row {
-  const Rung* rung;
-  Check check;
-  Timing timing;
-  double flop, bytes;
-  double barriers_per_block = 0;
-  std::vector<simt::KernelCounts> kernels = {};
-  double gflops() const { return timing.seconds > 0 ? flop / timing.seconds * 1e-9 : 0; }
-  double gbps() const { return timing.seconds > 0 ? bytes / timing.seconds * 1e-9 : 0; }
-};
-
-// Runs `work` once and keeps what the executor counted in it.
-void run_counted([[maybe_unused]] Row& row, const std::function<void()>& work) {
-#if ON_GPU
-  work();
-#else
-  const simt::Counters before = simt::counters();
-  simt::take_counts();  // what was counted so far belongs to the reference
-  work();
-  row.kernels = simt::take_counts();
-  const simt::Counters now = simt::counters();
-  if (now.blocks > before.blocks)
-    row.barriers_per_block = double(now.barriers - before.barriers) / double(now.blocks - before.blocks);
-#endif
-}
-
-Row run_rung(const Problem& problem, const Rung& rung, const Options& options, Stream& stream) {
-  Row row{&rung, {}, {}, rung.flop >= 0 ? rung.flop : problem.flop, rung.bytes >= 0 ? rung.bytes : problem.bytes};
-  problem.poison();
-  run_counted(row, [&] {
-    rung.run(stream, 0);
-    stream.synchronize();
-  });
-  row.check = rung.check();
-  if (row.check.ok && !options.check_only)
-    row.timing = time_work(
-        stream, options.samples, [&](int i) { rung.run(stream, i % problem.copies); }, !rung.on_host);
-  return row;
-}
-
-// The first row of that role that was timed, or null.
-const Row* first(const std::vector<Row>& rows, Rung::Role role) {
-  for (const Row& row : rows)
-    if (row.rung->role == role && row.timing.seconds > 0) return &row;
-  return nullptr;
-}
-
-double ceiling(const Step& step, const Problem& problem) {
-  if (step.memory_bound) return measured_copy_bandwidth();
-  return problem.dtype == "bf16" ? peak_bf16_flops(device()) : peak_fp32_flops(device());
-}
-
-double of_ceiling(const Step& step, const Row& row, double peak) {
-  const double rate = step.memory_bound ? row.gbps() : row.gflops();
-  return peak > 0 ? 1e9 * rate / peak : 0;
-}
-
-std::string ratio(double value, const char* unit) {
-  return value > 0 ? fmt::format("{:.{}f}{}", value, unit[0] == '%' ? 1 : 2, unit) : "–";
-}
-
-std::string verdict(const Row& row) {
-  return row.check.text() + (row.rung->note.empty() ? "" : " · " + row.rung->note);
-}
-
-void print_timed(const Step& step, const std::vector<Row>& rows, double peak) {
-  const Row *base = first(rows, Rung::kBaseline), *peer = first(rows, Rung::kPeer);
-  const bool workspace = std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.rung->workspace > 0; });
-  const std::string first_rate = step.memory_bound ? "GB/s" : "GFLOPS",
-                    second_rate = step.memory_bound ? "GFLOPS" : "GB/s";
-  fmt::print(" {:<38}{:>10}{:>9}{:>10}{:>10}{:>12}{:>12}{:>9}{}  check\n", "rung", "time ms", "spread", first_rate,
-             second_rate, "vs before", "vs " + step.peer_name, step.memory_bound ? "of copy" : "of peak",
-             workspace ? "   extra MB" : "");
-  for (const Row& row : rows) {
-    if (!row.rung->skip.empty()) {
-      fmt::print(" {:<38}skipped: {}\n", row.rung->name, row.rung->skip);
-      continue;
-    }
-    if (row.timing.seconds <= 0) {  // checked only, or wrong: no speed
-      fmt::print(" {:<38}{:>10}  {}\n", row.rung->name, "–", verdict(row));
-      continue;
-    }
-    const auto against = [&](const Row* other) { return other ? other->timing.seconds / row.timing.seconds : 0; };
-    fmt::print(" {:<38}{:>10.4f}{:>9}{:>10.0f}{:>10.0f}{:>12}{:>12}{:>9}{}  {}\n", row.rung->name,
-               1e3 * row.timing.seconds, ratio(100 * row.timing.spread, "%"),
-               step.memory_bound ? row.gbps() : row.gflops(), step.memory_bound ? row.gflops() : row.gbps(),
-               ratio(against(base), "×"), ratio(100 * against(peer), "%"),
-               ratio(100 * of_ceiling(step, row, peak), "%"),
-               workspace ? fmt::format("{:>11.1f}", row.rung->workspace / 1e6) : "", verdict(row));
-  }
-}
-
 // "Step 03 · bank-conflict padding"
 std::string title_of(const Step& step) {
   return step.number.empty() ? step.title : fmt::format("Step {} · {}", step.number, step.title);
-}
-
-lab::Rung lab_rung(const Row& row) {
-  return {row.rung->name, row.check.text(), row.rung->note,         row.rung->skip,
-          row.flop,       row.bytes,        row.barriers_per_block, row.kernels};
-}
-
-json row_json(const Step& step, const Problem& problem, const Row& row, const std::vector<Row>& rows, double peak) {
-  const Row *base = first(rows, Rung::kBaseline), *peer = first(rows, Rung::kPeer);
-  json j{{"step", step.number},
-         {"rung", row.rung->name},
-         {"shape", problem.shape},
-         {"dtype", problem.dtype},
-         {"memory_bound", step.memory_bound},
-         {"checked", row.check.ok},
-         {"max_abs", row.check.max_abs},
-         {"mean_abs", row.check.mean_abs},
-         {"of_tolerance", row.check.used},
-         {"workspace_bytes", row.rung->workspace}};
-  if (!row.rung->skip.empty()) j["skipped"] = row.rung->skip;
-  if (!row.rung->note.empty()) j["note"] = row.rung->note;
-  if (!row.kernels.empty()) j["counts"] = lab::counts_json(lab_rung(row));
-  if (row.timing.seconds > 0) {
-    j["ms"] = 1e3 * row.timing.seconds;
-    j["spread"] = row.timing.spread;
-    j["gflops"] = row.gflops();
-    j["gbps"] = row.gbps();
-    j["of_peak"] = of_ceiling(step, row, peak);
-    if (base) j["baseline"] = base->rung->name, j["vs_baseline"] = base->timing.seconds / row.timing.seconds;
-    if (peer) j["peer"] = peer->rung->name, j["vs_peer"] = peer->timing.seconds / row.timing.seconds;
-  }
-  j["machine"] = json::parse(machine_json());
-  return j;
 }
 
 bool wanted(const Rung& rung, const Options& options) {
@@ -218,7 +90,7 @@ bool run_shape(const Step& step, const Shape& shape, const Options& options, Out
   for (const Rung& rung : problem.rungs) {
     if (!wanted(rung, options)) continue;
     if (rung.skip.empty())
-      rows.push_back(run_rung(problem, rung, options, stream));
+      rows.push_back(run_rung(problem, rung, options.check_only ? 0 : options.samples, stream));
     else
       rows.push_back({&rung, {}, {}, problem.flop, problem.bytes});
   }
@@ -323,75 +195,6 @@ int run_command(const std::vector<Step>& parts, const Options& options, const st
 }
 
 }  // namespace
-
-Shape parse_shape(const std::string& text, const std::string& form) {
-  const size_t wanted = static_cast<size_t>(std::count(form.begin(), form.end(), 'x')) + 1;
-  const auto bad = [&](const std::string& why) {
-    return BadInput(fmt::format("--shape {}: {}; wanted {} with {} whole numbers from 1 to {}", text, why, form, wanted,
-                                kMostSize));
-  };
-  Shape shape;
-  size_t begin = 0;
-  for (;;) {
-    const size_t end = std::min(text.find('x', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
-    if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos)
-      throw bad(fmt::format("'{}' is not a whole number", part));
-    if (part.size() > 10 || std::stoll(part) > kMostSize) throw bad(fmt::format("{} is too large", part));
-    if (std::stoll(part) == 0) throw bad("0 is not a size");
-    shape.dims.push_back(std::stoi(part));
-    if (end == text.size()) break;
-    begin = end + 1;
-  }
-  if (shape.dims.size() != wanted) throw bad(fmt::format("{} numbers", shape.dims.size()));
-  return shape;
-}
-
-std::string machine_text() {
-  const DeviceInfo& d = device();
-  if (!d.gpu)
-    return fmt::format("CPU executor · {} host threads · no GPU used: results and counts, no times",
-#if ON_GPU
-                       1
-#else
-                       simt::worker_count()
-#endif
-    );
-  return fmt::format("{} · sm_{} · driver {} · CUDA {} · no TF32", d.name, d.sm, d.driver, d.runtime);
-}
-
-std::string machine_json() {
-  const DeviceInfo& d = device();
-  return json{{"name", d.name},
-              {"sm", d.sm},
-              {"multiprocessors", d.multiprocessors},
-              {"memory_bytes", d.memory_bytes},
-              {"clock_hz", d.clock_hz},
-              {"driver", d.driver},
-              {"cuda", d.runtime}}
-      .dump();
-}
-
-int run_main(const std::function<int()>& body) {
-  try {
-    return body();
-  } catch (const BadInput& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return kBadInput;
-  } catch (const EnvironmentError& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return kEnvironment;
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory on the host\n");
-    return kEnvironment;
-  } catch (const std::length_error&) {  // std::vector says so of a size that no memory could hold
-    fmt::print(stderr, "error: out of memory on the host\n");
-    return kEnvironment;
-  } catch (const std::exception& error) {  // a kernel broke a rule of the machine
-    fmt::print(stderr, "error: {}\n", error.what());
-    return kCheckFailed;
-  }
-}
 
 int run_step(const Step& step, int argc, char** argv) { return run_steps({step}, argc, argv); }
 

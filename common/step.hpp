@@ -52,11 +52,3 @@ int run_step(const Step& step, int argc, char** argv);
 // The same for a step of several tables. A --shape goes to the parts whose form has as many numbers; a part that gets
 // none of the named shapes, or has no rung that --rung names, is left out.
 int run_steps(const std::vector<Step>& parts, int argc, char** argv);
-
-// Runs `body` and turns what it throws into one line and an exit status; for programs with a command line of their own.
-int run_main(const std::function<int()>& body);
-
-// "Step 03 · title      NVIDIA H200 · sm_90 · driver 580.159 · CUDA 13.0" in one line.
-std::string machine_text();
-// The same as JSON text, for results files: {"name", "sm", "driver", "cuda", "multiprocessors", "memory_bytes"}.
-std::string machine_json();

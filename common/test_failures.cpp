@@ -5,7 +5,7 @@
 
 #include "common/catch.hpp"
 #include "common/host_memory.hpp"
-#include "common/step.hpp"
+#include "common/program.hpp"
 
 namespace fs = std::filesystem;
 
