@@ -26,6 +26,8 @@ class CellLock {
   std::atomic_flag* flag_;
 };
 
+const char* verb(AccessKind kind);  // "reads"
+
 class Recorder : public Observer {
  public:
   Recorder();
@@ -63,6 +65,7 @@ class Recorder : public Observer {
     Cell* cells;       // null: not memory of the device
     uintptr_t offset;  // from the cells' first byte
   };
+  [[noreturn]] void give_up_outside(uintptr_t address, int bytes, AccessKind kind, const void* pc);
   Place place_of(uintptr_t address, int bytes, AccessKind kind, const void* pc);
   const DeviceRange* range_of(uintptr_t address, const void* pc);
   void count_barrier(Site site, bool of_warp);
@@ -83,7 +86,8 @@ class Recorder : public Observer {
   RequestLog log_;
 
   uintptr_t dynamic_begin_ = 0, dynamic_bytes_ = 0;
-  uintptr_t static_begin_ = 0, static_bytes_ = 0;  // this host thread's copy of all thread_local variables
+  const ThreadLocals thread_locals_ = thread_locals();
+  uintptr_t static_begin_ = 0, static_bytes_ = 0;  // the same, from a 16-byte boundary on
   Cell *dynamic_cells_ = nullptr, *static_cells_ = nullptr;
   std::vector<DeviceRange> ranges_;
   uint64_t ranges_version_ = 0;

@@ -20,7 +20,7 @@ int RequestLog::source_of(const Instruction& instruction) {
     if (index >= 0 && sources_[index].instruction == instruction) return index;
     if (index >= 0) continue;
     const int added = index = static_cast<int>(sources_.size());
-    sources_.push_back({instruction, {}});
+    sources_.push_back({instruction, {}, 0});
     if (2 * sources_.size() > table_.size()) grow();
     return added;
   }
@@ -38,6 +38,21 @@ void RequestLog::grow() {
 bool RequestLog::open_later(int source, int from) const {
   while (from && open_[from].source != source) from = open_[from].next;
   return from;
+}
+
+// Compilers move code that they think is seldom run behind the loop that it belongs to: then addresses do not tell the
+// order. The first request of this instruction behind `from`, if no instruction comes by twice on the way there: that
+// would be the next turn of a loop. 0: none.
+int RequestLog::later_in_turn(int source, int from) {
+  ++walk_;
+  if (from) sources_[open_[from].source].walk = walk_;
+  for (int i = open_[from].next; i; i = open_[i].next) {
+    if (open_[i].source == source) return i;
+    uint64_t& walk = sources_[open_[i].source].walk;
+    if (walk == walk_) return 0;
+    walk = walk_;
+  }
+  return 0;
 }
 
 // The open request that the lane's access belongs to; a new one where there is none.
@@ -58,6 +73,7 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
     while (next && open_[next].pc < pc && open_[next].pc > last) pass();
   }
   if (next && open_[next].source == source) return next;
+  if (const int later = later_in_turn(source, at_[lane])) return later;
   const int added = static_cast<int>(open_.size());
   open_.emplace_back();
   open_[added].source = source;

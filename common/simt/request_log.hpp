@@ -4,7 +4,7 @@
 // are a list in the order in which the warp would execute them, and each lane walks along it. Where lanes go different
 // ways, addresses of instructions decide, as they rise from the top of a loop's body to its end: a lane that comes to an
 // instruction passes those in front of it that it has not executed; one that goes back, to the next turn of a loop, passes
-// the rest of the turn that the others are in.
+// the rest of the turn that the others are in. Where that finds nothing, it is looked for in the rest of the turn.
 #pragma once
 #include <vector>
 
@@ -19,8 +19,9 @@ struct Instruction {
   Space space;
   bool load;
   int bytes;
+  bool async;  // what a cp.async stores
   bool operator==(const Instruction& o) const {
-    return pc == o.pc && space == o.space && load == o.load && bytes == o.bytes;
+    return pc == o.pc && space == o.space && load == o.load && bytes == o.bytes && async == o.async;
   }
 };
 
@@ -44,6 +45,7 @@ class RequestLog {
   struct Source {
     Instruction instruction;
     Tally tally;
+    uint64_t walk = 0;  // the last walk along the list that came by
   };
   struct Open {
     int source;
@@ -56,13 +58,15 @@ class RequestLog {
   int source_of(const Instruction& instruction);
   void grow();
   bool open_later(int source, int from) const;
+  int later_in_turn(int source, int from);
   int find(int source, uintptr_t pc, int lane);
   void close(const Open& open);
   void clear();
 
   std::vector<Source> sources_;
-  std::vector<int> table_;        // hash table of indices into sources_, -1: free
-  std::vector<Open> open_;        // [0] is the head of the list, no request
+  std::vector<int> table_;  // hash table of indices into sources_, -1: free
+  std::vector<Open> open_;  // [0] is the head of the list, no request
+  uint64_t walk_ = 0;
   std::array<int, 32> at_;        // the last request that each lane took part in; 0: none that is open
   std::array<uintptr_t, 32> pc_;  // and its instruction, be it open or not
 };
