@@ -108,6 +108,8 @@ endif()
 add_library(instrumented INTERFACE)
 target_compile_options(instrumented INTERFACE -O2 -fsanitize=thread -fsanitize=bounds
   -g1 -gdwarf-4  # addr2line of binutils 2.40 takes the wrong file of version 5's tables for some lines
+  # comparisons tell where the ways of a warp's lanes part
+  $<$<CXX_COMPILER_ID:GNU>:-fsanitize-coverage=trace-cmp>
   # clang would leave out a read in front of a write to the same address
   $<$<CXX_COMPILER_ID:Clang>:SHELL:-mllvm -tsan-instrument-read-before-write>)
 

@@ -149,16 +149,27 @@ void Recorder::access(uintptr_t address, int bytes, AccessKind kind, const void*
     }
     if (conflict) report(*conflict, place.space, bytes, kind, pc);
   }
+  log_.add({pc, place.space, kind == AccessKind::read, bytes, kind == AccessKind::async_write}, lane_of_log(), address);
+  one_done();
+}
+
+void Recorder::comparison(const void* pc) {
+  if (log_.pass(pc, lane_of_log())) one_done();
+}
+
+// The current thread's lane in its warp, whose requests are in the log.
+int Recorder::lane_of_log() {
+  const int thread = runner_->current();
   if (warp_ != thread / kWarp) {
     log_.next_warp();
     warp_ = thread / kWarp;
   }
-  log_.add({pc, place.space, kind == AccessKind::read, bytes, kind == AccessKind::async_write}, thread % kWarp,
-           address);
-  if (--accesses_left_ <= 0) {
-    runner_->yield();
-    accesses_left_ = kTurn;
-  }
+  return thread % kWarp;
+}
+void Recorder::one_done() {
+  if (--accesses_left_ > 0) return;
+  runner_->yield();
+  accesses_left_ = kTurn;
 }
 
 void Recorder::copy_begins(const AsyncCopy& copy) {

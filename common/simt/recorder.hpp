@@ -34,6 +34,7 @@ class Recorder : public Observer {
   ~Recorder() override;
 
   void access(uintptr_t address, int bytes, AccessKind kind, const void* pc);
+  void comparison(const void* pc);
   // Ends the block with an error.
   [[noreturn]] void give_up(const std::string& location, const std::string& reason);
 
@@ -58,7 +59,7 @@ class Recorder : public Observer {
   void fence() override { check_.fence(runner_->current()); }
 
  private:
-  // After so many accesses a lane lets the rest of its warp catch up: that bounds what is open in the log.
+  // After so many accesses and comparisons a lane lets the rest of its warp catch up: that bounds what is open in the log.
   static constexpr int kTurn = 64;
   struct Place {
     Space space;
@@ -69,6 +70,8 @@ class Recorder : public Observer {
   Place place_of(uintptr_t address, int bytes, AccessKind kind, const void* pc);
   const DeviceRange* range_of(uintptr_t address, const void* pc);
   void count_barrier(Site site, bool of_warp);
+  int lane_of_log();
+  void one_done();
   bool of_the_host(uintptr_t address) const;
   void report(const Conflict& conflict, Space space, int bytes, AccessKind kind, const void* pc);
   std::string name_of(uint32_t block, int thread) const;

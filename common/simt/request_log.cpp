@@ -55,6 +55,15 @@ int RequestLog::later_in_turn(int source, int from) {
   return 0;
 }
 
+// The same where lanes that skipped the code came first: then it stands in the list behind what follows it. The request
+// of this instruction between the comparison that the lane came by before its last request, and that; 0: none.
+int RequestLog::missed_by(int lane, int source) {
+  const int comparison = previous_[lane];
+  if (!comparison || sources_[open_[comparison].source].instruction.bytes > 0) return 0;
+  const int request = later_in_turn(source, comparison);
+  return request && !(open_[request].lanes >> lane & 1) ? request : 0;
+}
+
 // The open request that the lane's access belongs to; a new one where there is none.
 int RequestLog::find(int source, uintptr_t pc, int lane) {
   int before = at_[lane], next = open_[before].next;
@@ -74,6 +83,7 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
   }
   if (next && open_[next].source == source) return next;
   if (const int later = later_in_turn(source, at_[lane])) return later;
+  if (const int missed = missed_by(lane, source)) return missed;
   const int added = static_cast<int>(open_.size());
   open_.emplace_back();
   open_[added].source = source;
@@ -88,15 +98,28 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
 void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address) {
   const auto pc = reinterpret_cast<uintptr_t>(instruction.pc);
   const int index = find(source_of(instruction), pc, lane);
-  Open& open = open_[index];
-  open.lanes |= 1u << lane;
-  open.address[lane] = static_cast<int64_t>(address);
+  open_[index].address[lane] = static_cast<int64_t>(address);
+  take_part(index, pc, lane);
+}
+
+void RequestLog::take_part(int index, uintptr_t pc, int lane) {
+  open_[index].lanes |= 1u << lane;
+  previous_[lane] = at_[lane];
   at_[lane] = index;
   pc_[lane] = pc;
 }
 
+bool RequestLog::pass(const void* pc, int lane) {
+  const auto address = reinterpret_cast<uintptr_t>(pc);
+  if (pc_[lane] == address) return false;
+  const int index = find(source_of({pc, Space::global, true, 0, false}), address, lane);
+  take_part(index, address, lane);
+  return true;
+}
+
 void RequestLog::close(const Open& open) {
   Source& source = sources_[open.source];
+  if (source.instruction.bytes == 0) return;  // a comparison
   WarpRequest request;
   request.bytes = source.instruction.bytes;
   request.load = source.instruction.load;
@@ -118,6 +141,7 @@ void RequestLog::clear() {
   open_.resize(1);
   open_[0].next = 0;
   at_.fill(0);
+  previous_.fill(0);
 }
 
 void RequestLog::close_all() {
@@ -132,11 +156,12 @@ void RequestLog::close_passed(unsigned lanes) {
   int& first = open_[0].next;
   while (first && !(here & lanes)) {
     close(open_[first]);
-    for (int lane = 0; lane < 32; ++lane)
-      if (at_[lane] == first) {
-        here |= 1u << lane;
-        at_[lane] = 0;
-      }
+    for (int lane = 0; lane < 32; ++lane) {
+      if (previous_[lane] == first) previous_[lane] = 0;
+      if (at_[lane] != first) continue;
+      here |= 1u << lane;
+      at_[lane] = 0;
+    }
     first = open_[first].next;
   }
   if (!first)
@@ -153,7 +178,8 @@ void RequestLog::next_warp() {
 std::vector<std::pair<Instruction, Tally>> RequestLog::take() {
   close_all();
   std::vector<std::pair<Instruction, Tally>> result;
-  for (const Source& source : sources_) result.emplace_back(source.instruction, source.tally);
+  for (const Source& source : sources_)
+    if (source.instruction.bytes > 0) result.emplace_back(source.instruction, source.tally);
   sources_.clear();
   std::fill(table_.begin(), table_.end(), -1);
   return result;

@@ -33,6 +33,9 @@ class RequestLog {
  public:
   RequestLog();
   void add(const Instruction& instruction, int lane, uintptr_t address);
+  // The lane comes by a comparison. It costs nothing, but lanes that then go different ways can be told apart: in a loop,
+  // who stores in this turn from who stores in the next. False: it came by the same one last, nothing new.
+  bool pass(const void* pc, int lane);
   void close_all();
   // Closes what the lanes of the mask have all passed; all of it where lanes have gone so different ways that too much
   // would stay open.
@@ -59,6 +62,8 @@ class RequestLog {
   void grow();
   bool open_later(int source, int from) const;
   int later_in_turn(int source, int from);
+  int missed_by(int lane, int source);
+  void take_part(int index, uintptr_t pc, int lane);
   int find(int source, uintptr_t pc, int lane);
   void close(const Open& open);
   void clear();
@@ -68,6 +73,7 @@ class RequestLog {
   std::vector<Open> open_;  // [0] is the head of the list, no request
   uint64_t walk_ = 0;
   std::array<int, 32> at_;        // the last request that each lane took part in; 0: none that is open
+  std::array<int, 32> previous_;  // and the one before
   std::array<uintptr_t, 32> pc_;  // and its instruction, be it open or not
 };
 

@@ -71,6 +71,13 @@ void code_out_of_line(const float* in, float* out, int n) {
     __syncwarp();
   }
 }
+void edge_of_a_tile(float* out, int rows, int cols) {
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) {
+      const int row = threadIdx.x / 16 + 2 * i, col = threadIdx.x % 16 + 16 * j;
+      if (row < rows && col < cols) out[row * cols + col] = 1;  // [edge]
+    }
+}
 void own_number_of_turns(const float* in, float* out) {
   const int t = threadIdx.x;
   float sum = 0;
@@ -208,6 +215,14 @@ TEST_CASE("counts: lanes that skip code which the compiler has moved away stay i
       count([&](Stream& s) { launch(code_out_of_line, dim3(1), dim3(32), on(s), in.data(), out.data(), 20); });
   CHECK(line_of(k, "moved away", Space::global, true).requests == 3);
   CHECK(line_of(k, "by all", Space::shared, false).requests == 3);
+}
+TEST_CASE("counts: lanes that are outside of an edge in the inner of two loops stay in step with the others") {
+  DeviceBuffer<float> out(7 * 33);
+  const auto k = count([&](Stream& s) { launch(edge_of_a_tile, dim3(1), dim3(32), on(s), out.data(), 7, 33); });
+  const auto edge = line_of(k, "edge", Space::global, false);
+  CHECK(edge.requests == 4 * 3);  // columns 0 to 15, 16 to 31, and 32
+  CHECK(edge.sectors ==
+        5 + 6 * (3 + 3 + 1));  // of rows of 132 bytes: row 0 starts with a sector, the others between two
 }
 TEST_CASE("counts: lanes leave a loop one by one") {
   DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
