@@ -1,5 +1,7 @@
 #include "common/simt/request_log.hpp"
 
+#include <algorithm>
+
 namespace simt {
 
 RequestLog::RequestLog() : table_(1024, -1) {
@@ -20,7 +22,7 @@ int RequestLog::source_of(const Instruction& instruction) {
     if (index >= 0 && sources_[index].instruction == instruction) return index;
     if (index >= 0) continue;
     const int added = index = static_cast<int>(sources_.size());
-    sources_.push_back({instruction, {}, 0});
+    sources_.push_back({instruction, {}, {}, 0});
     if (2 * sources_.size() > table_.size()) grow();
     return added;
   }
@@ -55,13 +57,23 @@ int RequestLog::later_in_turn(int source, int from) {
   return 0;
 }
 
-// The same where lanes that skipped the code came first: then it stands in the list behind what follows it. The request
-// of this instruction between the comparison that the lane came by before its last request, and that; 0: none.
-int RequestLog::missed_by(int lane, int source) {
-  const int comparison = previous_[lane];
-  if (!comparison || sources_[open_[comparison].source].instruction.bytes > 0) return 0;
-  const int request = later_in_turn(source, comparison);
-  return request && !(open_[request].lanes >> lane & 1) ? request : 0;
+// Has any lane come from instruction `from` to `to` without passing `avoided` on the way?
+bool RequestLog::leads_to(int from, int to, int avoided) {
+  ++walk_;
+  sources_[from].walk = walk_;
+  if (avoided >= 0) sources_[avoided].walk = walk_;
+  ways_.assign(1, from);
+  while (!ways_.empty()) {
+    const int here = ways_.back();
+    ways_.pop_back();
+    for (const int next : sources_[here].followed_by) {
+      if (next == to) return true;
+      if (sources_[next].walk == walk_) continue;
+      sources_[next].walk = walk_;
+      ways_.push_back(next);
+    }
+  }
+  return false;
 }
 
 // The open request that the lane's access belongs to; a new one where there is none.
@@ -83,7 +95,9 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
   }
   if (next && open_[next].source == source) return next;
   if (const int later = later_in_turn(source, at_[lane])) return later;
-  if (const int missed = missed_by(lane, source)) return missed;
+  // New: behind what others do on their way to it, a branch that this lane has not taken, and in front of all else.
+  for (before = at_[lane]; (next = open_[before].next); before = next)
+    if (!leads_to(open_[next].source, source, last_source_[lane])) break;
   const int added = static_cast<int>(open_.size());
   open_.emplace_back();
   open_[added].source = source;
@@ -104,7 +118,12 @@ void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address
 
 void RequestLog::take_part(int index, uintptr_t pc, int lane) {
   open_[index].lanes |= 1u << lane;
-  previous_[lane] = at_[lane];
+  const int source = open_[index].source, last = last_source_[lane];
+  if (last >= 0) {
+    std::vector<int>& known = sources_[last].followed_by;
+    if (std::find(known.begin(), known.end(), source) == known.end()) known.push_back(source);
+  }
+  last_source_[lane] = source;
   at_[lane] = index;
   pc_[lane] = pc;
 }
@@ -119,7 +138,7 @@ bool RequestLog::pass(const void* pc, int lane) {
 
 void RequestLog::close(const Open& open) {
   Source& source = sources_[open.source];
-  if (source.instruction.bytes == 0) return;  // a comparison
+  if (is_comparison(open.source)) return;
   WarpRequest request;
   request.bytes = source.instruction.bytes;
   request.load = source.instruction.load;
@@ -141,7 +160,6 @@ void RequestLog::clear() {
   open_.resize(1);
   open_[0].next = 0;
   at_.fill(0);
-  previous_.fill(0);
 }
 
 void RequestLog::close_all() {
@@ -156,12 +174,11 @@ void RequestLog::close_passed(unsigned lanes) {
   int& first = open_[0].next;
   while (first && !(here & lanes)) {
     close(open_[first]);
-    for (int lane = 0; lane < 32; ++lane) {
-      if (previous_[lane] == first) previous_[lane] = 0;
-      if (at_[lane] != first) continue;
-      here |= 1u << lane;
-      at_[lane] = 0;
-    }
+    for (int lane = 0; lane < 32; ++lane)
+      if (at_[lane] == first) {
+        here |= 1u << lane;
+        at_[lane] = 0;
+      }
     first = open_[first].next;
   }
   if (!first)
@@ -173,6 +190,7 @@ void RequestLog::close_passed(unsigned lanes) {
 void RequestLog::next_warp() {
   close_all();
   pc_.fill(0);
+  last_source_.fill(-1);
 }
 
 std::vector<std::pair<Instruction, Tally>> RequestLog::take() {
@@ -181,6 +199,7 @@ std::vector<std::pair<Instruction, Tally>> RequestLog::take() {
   for (const Source& source : sources_)
     if (source.instruction.bytes > 0) result.emplace_back(source.instruction, source.tally);
   sources_.clear();
+  last_source_.fill(-1);
   std::fill(table_.begin(), table_.end(), -1);
   return result;
 }

@@ -48,7 +48,8 @@ class RequestLog {
   struct Source {
     Instruction instruction;
     Tally tally;
-    uint64_t walk = 0;  // the last walk along the list that came by
+    std::vector<int> followed_by;  // instructions that a lane has come to next
+    uint64_t walk = 0;             // the last walk that came by
   };
   struct Open {
     int source;
@@ -58,11 +59,12 @@ class RequestLog {
     std::array<int64_t, 32> address;
   };
   static constexpr size_t kMostOpen = 1 << 13;
+  bool is_comparison(int source) const { return sources_[source].instruction.bytes == 0; }
   int source_of(const Instruction& instruction);
   void grow();
   bool open_later(int source, int from) const;
   int later_in_turn(int source, int from);
-  int missed_by(int lane, int source);
+  bool leads_to(int from, int to, int avoided);
   void take_part(int index, uintptr_t pc, int lane);
   int find(int source, uintptr_t pc, int lane);
   void close(const Open& open);
@@ -72,9 +74,10 @@ class RequestLog {
   std::vector<int> table_;  // hash table of indices into sources_, -1: free
   std::vector<Open> open_;  // [0] is the head of the list, no request
   uint64_t walk_ = 0;
-  std::array<int, 32> at_;        // the last request that each lane took part in; 0: none that is open
-  std::array<int, 32> previous_;  // and the one before
-  std::array<uintptr_t, 32> pc_;  // and its instruction, be it open or not
+  std::vector<int> ways_;            // of one walk
+  std::array<int, 32> at_;           // the last request that each lane took part in; 0: none that is open
+  std::array<uintptr_t, 32> pc_;     // and its instruction, be it open or not
+  std::array<int, 32> last_source_;  // likewise, -1: none yet
 };
 
 }  // namespace simt

@@ -78,6 +78,15 @@ void edge_of_a_tile(float* out, int rows, int cols) {
       if (row < rows && col < cols) out[row * cols + col] = 1;  // [edge]
     }
 }
+void rows_of_zeros(const uint4* in, int rows) {  // eight chunks of 16 bytes a row; a row that does not exist is zeros
+  uint32_t* tile = dynamic_shared<uint32_t>();
+  for (int i = threadIdx.x; i < 32 * 8; i += blockDim.x) {
+    const int row = i % 32, chunk = i / 32;
+    const uint4 v = row < rows ? load_vec<uint4>(in + row * 8 + chunk) : make_uint4(0, 0, 0, 0);  // [rows that exist]
+    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+    for (int e = 0; e < 4; ++e) tile[(4 * chunk + e) * 32 + row] = words[e];  // [all rows]
+  }
+}
 void own_number_of_turns(const float* in, float* out) {
   const int t = threadIdx.x;
   float sum = 0;
@@ -223,6 +232,15 @@ TEST_CASE("counts: lanes that are outside of an edge in the inner of two loops s
   CHECK(edge.requests == 4 * 3);  // columns 0 to 15, 16 to 31, and 32
   CHECK(edge.sectors ==
         5 + 6 * (3 + 3 + 1));  // of rows of 132 bytes: row 0 starts with a sector, the others between two
+}
+TEST_CASE("counts: lanes that skip a load stay in step, however far ahead the first lane has run") {
+  DeviceBuffer<uint4> in(std::vector<uint4>(22 * 8, make_uint4(1, 2, 3, 4)));
+  for (const int threads : {32, 64, 128}) {
+    const auto k =
+        count([&](Stream& s) { launch(rows_of_zeros, dim3(1), dim3(threads), on(s).smem(4096), in.data(), 22); });
+    CHECK(line_of(k, "rows that exist", Space::global, true).requests == 8);
+    CHECK(line_of(k, "all rows", Space::shared, false).requests == 32);
+  }
 }
 TEST_CASE("counts: lanes leave a loop one by one") {
   DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);

@@ -1,5 +1,6 @@
 // What the executor runs: every rendezvous, the order of things, and their results.
 #include <algorithm>
+#include <cmath>
 
 #include "common/simt/kernel_test.hpp"
 
@@ -153,9 +154,8 @@ TEST_CASE("an asynchronous copy is not there before it was waited for") {
   CHECK(to.to_host()[9].x == 1);
 }
 TEST_CASE("what a block leaves in static shared memory is not there for the next") {
-  DeviceBuffer<float> seen(3 * 20);
-  for (int launch = 0; launch < 2; ++launch) {
-    fill(seen, 0.f);
+  for (int i = 0; i < 2; ++i) {
+    DeviceBuffer<float> seen(std::vector<float>(3 * 20, 0.f));
     run(leaves_values, 20, 1, seen.data());
     for (float value : seen.to_host()) CHECK(std::isnan(value));
   }

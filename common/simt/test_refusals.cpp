@@ -135,7 +135,7 @@ TEST_CASE("refused: a thread that needs more stack than there is") {
   INFO(message);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 1);
-  CHECK(has(message, "large_array block (0,0,0) thread (0,0,0): stack of 64 KiB exceeded"));
+  CHECK(has(message, "large_array block (0,0,0) thread (5,0,0): stack of 64 KiB exceeded"));
 }
 TEST_CASE("refused: a kernel that launches a kernel") {
   DeviceBuffer<int> out(192);
