@@ -93,13 +93,15 @@ if(EXECUTOR)
   as_cxx(executor_sources common/bench.cu common/roofline.cu common/program.cu common/shape.cpp common/row.cu
          common/step.cu common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
   add_library(common_executor STATIC common/device_executor.cpp common/barrier_trial.cpp
-    common/simt/block_messages.cpp common/simt/block_runner.cpp common/simt/counts.cpp
-    common/simt/device_memory.cpp common/simt/executor.cpp
-    common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/request_log.cpp
-    common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp ${executor_sources})
+    common/simt/async_copies.cpp common/simt/block_messages.cpp common/simt/block_runner.cpp common/simt/counts.cpp
+    common/simt/device_memory.cpp common/simt/executor.cpp common/simt/fiber.cpp
+    common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/recorder_messages.cpp common/simt/request_log.cpp
+    common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp common/simt/static_shared.cpp
+    common/simt/worker_pool.cpp ${executor_sources})
   target_link_libraries(common_executor PUBLIC base lab Boost::context)
-  # kernels look at the same bytes through several types, as CUDA allows
-  target_compile_options(common_executor PUBLIC -fno-strict-aliasing -Wno-unknown-pragmas)
+  # kernels look at the same bytes through several types, as CUDA allows; and a thread with too large an array comes by
+  # the page below its stack, instead of stepping over it (common/simt/fiber.hpp)
+  target_compile_options(common_executor PUBLIC -fno-strict-aliasing -fstack-clash-protection -Wno-unknown-pragmas)
 endif()
 
 # Kernels that the executor counts and checks, access by access (common/simt/README.md): instrumented, and linked with no
@@ -107,6 +109,8 @@ endif()
 add_library(instrumented INTERFACE)
 target_compile_options(instrumented INTERFACE -O2 -fsanitize=thread -fsanitize=bounds
   -g1 -gdwarf-4  # addr2line of binutils 2.40 takes the wrong file of version 5's tables for some lines
+  # comparisons tell where the ways of a warp's lanes part
+  $<$<CXX_COMPILER_ID:GNU>:-fsanitize-coverage=trace-cmp>
   # clang would leave out a read in front of a write to the same address
   $<$<CXX_COMPILER_ID:Clang>:SHELL:-mllvm -tsan-instrument-read-before-write>)
 

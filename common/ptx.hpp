@@ -3,6 +3,13 @@
 #pragma once
 #include "common/device.hpp"
 
+// On the executor a function that can fail knows the line of its caller, which is the kernel's own.
+#if ON_GPU
+#define CALLED_AT
+#else
+#define CALLED_AT , simt::Site site = {__builtin_FILE(), __builtin_LINE()}
+#endif
+
 // Dynamic shared memory of the block, 128-byte aligned. The launch says how many bytes: on(stream).smem(bytes).
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
@@ -18,23 +25,13 @@ __device__ __forceinline__ T* dynamic_shared() {
 template <class V, class T>
 __device__ __forceinline__ V load_vec(const T* address) {
   static_assert(sizeof(V) == 4 || sizeof(V) == 8 || sizeof(V) == 16, "one access moves 4, 8 or 16 bytes");
-#if ON_GPU
   return *reinterpret_cast<const V*>(address);
-#else
-  V value;
-  std::memcpy(&value, __builtin_assume_aligned(address, sizeof(V)), sizeof(V));
-  return value;
-#endif
 }
 
 template <class V, class T>
 __device__ __forceinline__ void store_vec(T* address, V value) {
   static_assert(sizeof(V) == 4 || sizeof(V) == 8 || sizeof(V) == 16, "one access moves 4, 8 or 16 bytes");
-#if ON_GPU
   *reinterpret_cast<V*>(address) = value;
-#else
-  std::memcpy(__builtin_assume_aligned(address, sizeof(V)), &value, sizeof(V));
-#endif
 }
 
 // A read of data that is used once: kept out of L1 (ld.global.nc.L1::no_allocate). 16 bytes.
@@ -55,9 +52,9 @@ __device__ __forceinline__ uint4 load_streaming(const T* address) {
 // A copy is visible to the thread that issued it after cp_async_wait, to the block after a barrier behind that.
 
 // 16 bytes; where valid is false nothing is read and 16 zero bytes are written.
-__device__ __forceinline__ void cp_async_16(void* shared, const void* global, bool valid = true) {
+__device__ __forceinline__ void cp_async_16(void* shared, const void* global, bool valid = true CALLED_AT) {
 #if !ON_GPU
-  simt::async_copy(shared, global, 16, valid ? 16 : 0, {__FILE__, __LINE__});
+  simt::async_copy(shared, global, 16, valid ? 16 : 0, site);
 #elif __CUDA_ARCH__ >= 800
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid ? 16 : 0) : "memory");
@@ -67,9 +64,9 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bo
 }
 
 // 4 bytes, for copies that change the layout on the way or start at any float.
-__device__ __forceinline__ void cp_async_4(void* shared, const void* global, bool valid = true) {
+__device__ __forceinline__ void cp_async_4(void* shared, const void* global, bool valid = true CALLED_AT) {
 #if !ON_GPU
-  simt::async_copy(shared, global, 4, valid ? 4 : 0, {__FILE__, __LINE__});
+  simt::async_copy(shared, global, 4, valid ? 4 : 0, site);
 #elif __CUDA_ARCH__ >= 800
   const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(global), "r"(valid ? 4 : 0) : "memory");
@@ -101,33 +98,34 @@ __device__ __forceinline__ void cp_async_wait() {
 // The fragment layouts stand in common/simt/tensor_core.hpp.
 
 // Four 8×8 matrices of 2-byte values; lane 8i+r gives the address of row r of matrix i (ldmatrix.x4, sm_75).
-__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* shared_row) {
+__device__ __forceinline__ void ldmatrix_x4(uint32_t (&r)[4], const void* shared_row CALLED_AT) {
 #if ON_GPU
   const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared_row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(from));
 #else
-  simt::ldmatrix<4, false>(r, shared_row, {__FILE__, __LINE__});
+  simt::ldmatrix<4, false>(r, shared_row, site);
 #endif
 }
 
 // The same, each matrix transposed on the way (ldmatrix.trans).
-__device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* shared_row) {
+__device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* shared_row CALLED_AT) {
 #if ON_GPU
   const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared_row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(from));
 #else
-  simt::ldmatrix<4, true>(r, shared_row, {__FILE__, __LINE__});
+  simt::ldmatrix<4, true>(r, shared_row, site);
 #endif
 }
 
 // c[16, 8] += a[16, 16] · b[16, 8] on the tensor cores; a, b bfloat16 pairs, c float (mma.m16n8k16, sm_80).
-__device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&c)[4], const uint32_t (&a)[4],
+                                                  const uint32_t (&b)[2] CALLED_AT) {
 #if !ON_GPU
-  simt::mma_m16n8k16_bf16(c, a, b, {__FILE__, __LINE__});
+  simt::mma_m16n8k16_bf16(c, a, b, site);
 #elif __CUDA_ARCH__ >= 800
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -184,3 +182,5 @@ __device__ __forceinline__ void pdl_launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
+
+#undef CALLED_AT

@@ -25,6 +25,14 @@ json totals_json(const std::vector<simt::KernelCounts>& kernels) {
   return j;
 }
 
+// The part of the stores to shared memory that asynchronous copies make.
+json async_json(const simt::KernelCounts& kernel) {
+  uint64_t requests = 0, wavefronts = 0;
+  for (const simt::LineCounts& line : kernel.lines)
+    if (line.async) requests += line.requests, wavefronts += line.wavefronts;
+  return {{"requests", requests}, {"wavefronts", wavefronts}};
+}
+
 json line_json(const simt::LineCounts& line) {
   json j{{"file", shown_path(line.file)},         {"line", line.line},         {"load", line.load},
          {"bytes_per_lane", line.bytes_per_lane}, {"requests", line.requests}, {"lanes", line.lanes}};
@@ -32,6 +40,7 @@ json line_json(const simt::LineCounts& line) {
     j["space"] = "global", j["sectors"] = line.sectors, j["l1_lines"] = line.l1_lines;
   else
     j["space"] = "shared", j["wavefronts"] = line.wavefronts, j["least_wavefronts"] = line.least_wavefronts;
+  if (line.async) j["async"] = true;
   return j;
 }
 
@@ -43,6 +52,7 @@ json counts_json(const Rung& rung) {
   j["kernels"] = json::array();
   for (const simt::KernelCounts& kernel : rung.kernels) {
     json k = totals_json({kernel});
+    k["shared"]["async"] = async_json(kernel);
     k["kernel"] = kernel.kernel;
     k["launches"] = kernel.launches;
     k["blocks"] = kernel.blocks;

@@ -29,9 +29,19 @@ std::string BlockRunner::name(int thread) const {
   return fmt::format("thread ({},{},{})", t.x, t.y, t.z);
 }
 
+std::string BlockRunner::who(int thread) const {
+  return fmt::format("{} block ({},{},{}) {}", kernel_name(work_->kernel), ::blockIdx.x, ::blockIdx.y, ::blockIdx.z,
+                     name(thread));
+}
+
 std::string BlockRunner::describe(const std::string& location, const std::string& reason, int thread) const {
-  return fmt::format("{}: {} block ({},{},{}) {}: {}", location, kernel_name(work_->kernel), ::blockIdx.x, ::blockIdx.y,
-                     ::blockIdx.z, name(thread), reason);
+  return fmt::format("{}: {}: {}", location, who(thread), reason);
+}
+
+std::string BlockRunner::stack_overflow(uintptr_t address) const {
+  if (running_ == &host_ || !running_->guards(address)) return "";
+  return fmt::format("{}: stack of {} KiB exceeded: an array of that size belongs in shared or global memory\n",
+                     who(current_), kStackBytes / 1024);
 }
 
 void BlockRunner::fail(const std::string& reason, Site site, int thread) {

@@ -1,12 +1,11 @@
 #include "common/simt/block_runner.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
-#include "common/error.hpp"
 #include "common/simt/source_lines.hpp"
 
 namespace simt {
@@ -21,23 +20,17 @@ thread_local BlockRunner* starting = nullptr;  // whose fiber begins
 
 }  // namespace
 
-Fiber::Fiber(size_t number) : shift(number * 5 % 64 * 64) {
-  void* p = mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) throw EnvironmentError("executor: no memory for the stacks of a block's threads");
-  memory = static_cast<char*>(p);
-  mprotect(memory, kGuardBytes, PROT_NONE);
-}
-Fiber::~Fiber() { munmap(memory, kGuardBytes + kStackBytes); }
-
-void carry_out(const AsyncCopy& copy) {
-  if (copy.valid_bytes > 0) std::memcpy(copy.to, copy.from, copy.valid_bytes);
-  std::memset(static_cast<char*>(copy.to) + copy.valid_bytes, 0, copy.bytes - copy.valid_bytes);
+// With NaN, so that a read before a write shows.
+void BlockRunner::poison_shared_memory(const Launch& launch) {
+  std::memset(shared_.get(), 0xff, launch.shared_bytes);
+  for (const auto* arrays : {launch.arrays.own, launch.arrays.of_functions})
+    for (const StaticArray& array : *arrays)
+      std::memset(reinterpret_cast<char*>(thread_locals_.begin + array.offset), 0xff, array.bytes);
 }
 
-void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block, size_t shared_bytes,
-                      uint32_t first_block) {
-  work_ = &work;
-  count_ = static_cast<int>(block.x * block.y * block.z);
+void BlockRunner::run(const Launch& launch, uint3 block_index) {
+  work_ = &launch.work;
+  count_ = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
   if (static_cast<int>(threads_.size()) < count_) threads_.resize(count_), copies_.resize(count_);
   meetings_.resize((count_ + kWarp - 1) / kWarp);
   for (auto& warp : meetings_) warp.clear();
@@ -46,17 +39,17 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
   unstarted_ = finished_ = arrived_ = vote_ = 0;
   next_index_ = {0, 0, 0};
   error_.clear();
-  std::memset(shared_.get(), 0xff, shared_bytes);  // NaN, so that a read before a write shows
+  poison_shared_memory(launch);
 
   ::blockIdx = block_index;
-  ::blockDim = block;
-  ::gridDim = grid;
+  ::blockDim = launch.block;
+  ::gridDim = launch.grid;
   idle_.clear();
   for (auto& fiber : fibers_) {
     fiber->context = nullptr;
     idle_.push_back(fiber.get());
   }
-  if (observer_) observer_->block_begins(*this, work, first_block, shared_bytes);
+  if (observer_) observer_->block_begins(*this, launch.work, launch.first_block, launch.shared_bytes);
   starting = this;
   jump(idle_fiber());
   listener = nullptr;  // a kernel that failed has not returned
@@ -75,7 +68,7 @@ Fiber* BlockRunner::idle_fiber() {
   }
   Fiber* fiber = idle_.back();
   idle_.pop_back();
-  if (!fiber->context) fiber->context = ctx::make_fcontext(fiber->top(), kStackBytes - fiber->shift, fiber_main);
+  if (!fiber->context) fiber->context = ctx::make_fcontext(fiber->top(), fiber->size(), fiber_main);
   return fiber;
 }
 

@@ -1,32 +1,17 @@
 // Runs the blocks that one host thread is given: the fibers, and what happens where they meet.
 #pragma once
-#include <boost/context/detail/fcontext.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/simt/fiber.hpp"
 #include "common/simt/observer.hpp"
+#include "common/simt/static_shared.hpp"
 
 namespace simt {
 
 constexpr int kWarp = 32;
 constexpr size_t kSharedCapacity = 228 * 1024;
-constexpr size_t kStackBytes = 64 * 1024, kGuardBytes = 4096;
-
-// A stack on which CUDA threads run. It serves one after another until one of them has to wait.
-struct Fiber {
-  boost::context::detail::fcontext_t context = nullptr;
-  char* memory = nullptr;
-  size_t shift;
-  explicit Fiber(size_t number);
-  ~Fiber();
-  Fiber(const Fiber&) = delete;
-  // Stacks that all began at the start of a page would meet in the same few sets of the host's cache.
-  char* top() const { return memory + kGuardBytes + kStackBytes - shift; }
-  bool holds(uintptr_t address) const {
-    return address - reinterpret_cast<uintptr_t>(memory) < kGuardBytes + kStackBytes;
-  }
-};
 
 struct Thread {
   uint3 index;
@@ -48,13 +33,21 @@ struct WarpMeeting {
   void* slots[kWarp];
 };
 
+// A kernel on its way.
+struct Launch {
+  Work work;
+  dim3 grid, block;
+  size_t shared_bytes;
+  uint32_t first_block;  // the number of block 0 in the process
+  StaticShared arrays;
+};
+
 // "gemm_tiled<32>", from the kernel's address.
 std::string kernel_name(const void* kernel);
-void carry_out(const AsyncCopy& copy);
 
 class BlockRunner {
  public:
-  void run(const Work& work, uint3 block_index, dim3 grid, dim3 block, size_t shared_bytes, uint32_t first_block);
+  void run(const Launch& launch, uint3 block_index);
 
   int barrier(Site site, int vote);
   void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders);
@@ -71,7 +64,10 @@ class BlockRunner {
   bool on_this_stack(uintptr_t address) const { return running_->holds(address); }
   bool on_a_stack(uintptr_t address) const;
   std::string name(int thread) const;
-  // "file:line: kernel block thread: reason"
+  // What to say of a fault at this address; empty where it is no thread's stack that came to its end.
+  std::string stack_overflow(uintptr_t address) const;
+  // "kernel block thread", and "file:line: kernel block thread: reason"
+  std::string who(int thread) const;
   std::string describe(const std::string& location, const std::string& reason, int thread) const;
   Observer* observer() { return observer_.get(); }
   uint64_t barriers = 0;
@@ -87,8 +83,11 @@ class BlockRunner {
   int next_thread();  // who goes on: a thread, kStart for one that has not begun, or kNobody
   int next_of_round();
   Fiber* idle_fiber();
+  void poison_shared_memory(const Launch& launch);
   std::string deadlock_report() const;
 
+  const SignalStack signal_stack_;
+  const ThreadLocals thread_locals_ = thread_locals();
   const Work* work_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<ThreadCopies> copies_;
@@ -114,5 +113,8 @@ class BlockRunner {
   std::unique_ptr<char, Free> shared_{static_cast<char*>(std::aligned_alloc(1024, kSharedCapacity))};
   std::unique_ptr<Observer> observer_{simt::observer() ? simt::observer()() : nullptr};
 };
+
+// The one whose block runs on this host thread; null outside of kernels.
+BlockRunner* active_block();
 
 }  // namespace simt

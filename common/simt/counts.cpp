@@ -11,7 +11,7 @@
 namespace simt {
 namespace {
 
-using Key = std::tuple<const void*, Space, bool, int>;  // an Instruction, in order
+using Key = std::tuple<const void*, Space, bool, int, bool>;  // an Instruction, in order
 
 struct KernelTotal {
   const void* kernel;
@@ -44,18 +44,18 @@ std::vector<LineCounts> by_line(const std::map<Key, Tally>& tallies) {
   std::vector<const void*> pcs;
   for (const auto& [key, tally] : tallies) pcs.push_back(std::get<0>(key));
   const std::vector<SourceLine> lines = source_lines(pcs);
-  std::map<std::tuple<std::string, int, Space, bool, int>, Tally> merged;
+  std::map<std::tuple<std::string, int, Space, bool, int, bool>, Tally> merged;
   size_t i = 0;
   for (const auto& [key, tally] : tallies) {
-    const auto& [pc, space, load, bytes] = key;
-    add(merged[{lines[i].file, lines[i].line, space, load, bytes}], tally);
+    const auto& [pc, space, load, bytes, async] = key;
+    add(merged[{lines[i].file, lines[i].line, space, load, bytes, async}], tally);
     ++i;
   }
   std::vector<LineCounts> result;
   for (const auto& [key, t] : merged) {
-    const auto& [file, line, space, load, bytes] = key;
+    const auto& [file, line, space, load, bytes, async] = key;
     result.push_back({file, line, space, load, bytes, t.requests, t.lanes, t.sectors, t.l1_lines, t.wavefronts,
-                      t.least_wavefronts, t.lanes * static_cast<uint64_t>(bytes)});
+                      t.least_wavefronts, t.lanes * static_cast<uint64_t>(bytes), async});
   }
   return result;
 }
@@ -75,7 +75,7 @@ void add_to_total(const void* kernel, const std::vector<BarrierTally>& barriers,
   const std::lock_guard<std::mutex> lock(mutex);
   KernelTotal& total = total_of(kernel);
   for (const BarrierTally& b : barriers) total.barriers[{b.site.file, b.site.line, b.of_warp}] += b.count;
-  for (const auto& [i, tally] : tallies) add(total.tallies[{i.pc, i.space, i.load, i.bytes}], tally);
+  for (const auto& [i, tally] : tallies) add(total.tallies[{i.pc, i.space, i.load, i.bytes, i.async}], tally);
 }
 
 bool counting() { return observer() != nullptr; }

@@ -19,6 +19,7 @@ struct LineCounts {
   uint64_t sectors = 0, l1_lines = 0;             // global: 32-byte sectors, 128-byte lines
   uint64_t wavefronts = 0, least_wavefronts = 0;  // shared: by request_cost.hpp
   uint64_t bytes = 0;                             // bytes the lanes moved
+  bool async = false;                             // stores of cp.async; an entry apart from other stores of the line
 };
 
 // A __syncthreads or a __syncwarp.

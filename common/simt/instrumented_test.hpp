@@ -1,20 +1,7 @@
-// For the tests of the instrumented build: kernels mark a line by "// [name]", a test finds it by that name.
+// For the tests of the instrumented build: what was counted at a marked line (kernel_test.hpp).
 #pragma once
-#include <fstream>
-#include <string>
-
-#include "common/catch.hpp"
-#include "common/launch.hpp"
 #include "common/simt/counts.hpp"
-
-// The number of the line of `file` that bears the mark.
-inline int marked_line(const std::string& name, const char* file = __builtin_FILE()) {
-  std::ifstream source(file);
-  std::string text;
-  for (int line = 1; std::getline(source, text); ++line)
-    if (text.find("// [" + name + "]") != std::string::npos) return line;
-  throw std::runtime_error(name + ": no such mark in " + file);
-}
+#include "common/simt/kernel_test.hpp"
 
 // The entry of a marked line; there must be one.
 inline simt::LineCounts line_of(const simt::KernelCounts& kernel, const std::string& name, simt::Space space, bool load,

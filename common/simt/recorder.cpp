@@ -1,7 +1,6 @@
 #include "common/simt/recorder.hpp"
 
 #include <fmt/format.h>
-#include <link.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,43 +25,11 @@ Cell* map_cells(size_t bytes) {
   return static_cast<Cell*>(cells);
 }
 
-// The program's thread_local variables of the calling thread, where the executor's __shared__ variables lie.
-struct Bytes {
-  uintptr_t begin = 0, count = 0;
-};
-Bytes thread_local_variables() {
-  Bytes bytes;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        for (int i = 0; i < info->dlpi_phnum; ++i)
-          if (info->dlpi_phdr[i].p_type == PT_TLS)
-            *static_cast<Bytes*>(out) = {reinterpret_cast<uintptr_t>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz};
-        return 1;  // the first one is the program itself
-      },
-      &bytes);
-  return bytes;
-}
-
-const char* verb(AccessKind kind) {
-  switch (kind) {
-    case AccessKind::read:
-      return "reads";
-    case AccessKind::write:
-      return "writes";
-    case AccessKind::atomic:
-      return "atomically updates";
-    case AccessKind::async_write:
-      return "copies by cp.async to";
-  }
-  return "";
-}
-
 }  // namespace
 
 Recorder::Recorder() {
-  const Bytes variables = thread_local_variables();
-  static_begin_ = variables.begin & ~uintptr_t{15};
-  static_bytes_ = variables.begin + variables.count - static_begin_;
+  static_begin_ = thread_locals_.begin & ~uintptr_t{15};
+  static_bytes_ = thread_locals_.begin + thread_locals_.bytes - static_begin_;
   static_cells_ = map_cells(static_bytes_);
   dynamic_cells_ = map_cells(kSharedCapacity);
 }
@@ -158,22 +125,11 @@ Recorder::Place Recorder::place_of(uintptr_t address, int bytes, AccessKind kind
     for (const void* builtin : {static_cast<void*>(&::threadIdx), static_cast<void*>(&::blockIdx),
                                 static_cast<void*>(&::blockDim), static_cast<void*>(&::gridDim)})
       if (address - reinterpret_cast<uintptr_t>(builtin) < sizeof(uint3)) return {Space::shared, nullptr, 0};
+    if (bytes == 1 && is_guard(address - thread_locals_.begin)) return {Space::shared, nullptr, 0};
     return {Space::shared, static_cells_, address - static_begin_};
   }
   if (of_the_host(address)) return {Space::global, nullptr, 0};
-  // Neither: say how far from the nearest buffer.
-  std::string where = "no buffer is near";
-  uintptr_t nearest = 1 << 20;
-  for (const DeviceRange& range : ranges_) {
-    const uintptr_t behind = address - range.end, before = range.begin - address;  // huge where it is on the other side
-    if (std::min(behind, before) >= nearest) continue;
-    nearest = std::min(behind, before);
-    where = behind < before
-                ? fmt::format("{} bytes behind the end of a buffer of {} bytes", behind, range.end - range.begin)
-                : fmt::format("{} bytes before a buffer of {} bytes", before, range.end - range.begin);
-  }
-  give_up(location(pc, {}),
-          fmt::format("out of bounds: {} {} bytes outside of device memory: {}", verb(kind), bytes, where));
+  give_up_outside(address, bytes, kind, pc);
 }
 
 void Recorder::access(uintptr_t address, int bytes, AccessKind kind, const void* pc) {
@@ -193,64 +149,40 @@ void Recorder::access(uintptr_t address, int bytes, AccessKind kind, const void*
     }
     if (conflict) report(*conflict, place.space, bytes, kind, pc);
   }
+  log_.add({pc, place.space, kind == AccessKind::read, bytes, kind == AccessKind::async_write}, lane_of_log(), address);
+  one_done();
+}
+
+void Recorder::comparison(const void* pc) {
+  if (log_.pass(pc, lane_of_log())) one_done();
+}
+
+// The current thread's lane in its warp, whose requests are in the log.
+int Recorder::lane_of_log() {
+  const int thread = runner_->current();
   if (warp_ != thread / kWarp) {
     log_.next_warp();
     warp_ = thread / kWarp;
   }
-  log_.add({pc, place.space, kind == AccessKind::read, bytes}, thread % kWarp, address);
-  if (--accesses_left_ <= 0) {
-    runner_->yield();
-    accesses_left_ = kTurn;
-  }
+  return thread % kWarp;
+}
+void Recorder::one_done() {
+  if (--accesses_left_ > 0) return;
+  runner_->yield();
+  accesses_left_ = kTurn;
 }
 
 void Recorder::copy_begins(const AsyncCopy& copy) {
-  if (copy.valid_bytes > 0) access(reinterpret_cast<uintptr_t>(copy.from), copy.valid_bytes, AccessKind::read, copy.pc);
+  // One instruction reads and writes. The log knows an instruction by its address, so the read gets one just in front of
+  // the write's: lanes that read nothing, because they copy zeros, stay in step with those that do.
+  const void* read_pc = static_cast<const char*>(copy.pc) - 1;
+  if (copy.valid_bytes > 0) access(reinterpret_cast<uintptr_t>(copy.from), copy.valid_bytes, AccessKind::read, read_pc);
   access(reinterpret_cast<uintptr_t>(copy.to), copy.bytes, AccessKind::async_write, copy.pc);
 }
 void Recorder::copy_ends(const AsyncCopy& copy) {
   const auto to = reinterpret_cast<uintptr_t>(copy.to);
   const Place place = place_of(to, copy.bytes, AccessKind::async_write, copy.pc);
   check_.async_done(place.cells, place.offset, copy.bytes, runner_->current());
-}
-
-void Recorder::give_up(const std::string& location, const std::string& reason) {
-  if (!uninitialised_.empty()) runner_->give_up(uninitialised_);  // this is what came of it
-  runner_->give_up(runner_->describe(location, reason, runner_->current()));
-}
-
-std::string Recorder::name_of(uint32_t block, int thread) const {
-  const unsigned t = static_cast<unsigned>(thread);
-  std::string name =
-      fmt::format("thread ({},{},{})", t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y);
-  const uint32_t index = block - first_block_;
-  if (block != check_.block())
-    name = fmt::format("block ({},{},{}) {}", index % gridDim.x, index / gridDim.x % gridDim.y,
-                       index / gridDim.x / gridDim.y, name);
-  return name;
-}
-
-void Recorder::report(const Conflict& conflict, Space space, int bytes, AccessKind kind, const void* pc) {
-  const bool uninitialised = conflict.reason == Conflict::uninitialised;
-  if (uninitialised && !uninitialised_.empty()) return;  // the first one is enough
-  const std::string here = location(pc, {}), what = fmt::format("{} {} bytes", verb(kind), bytes);
-  if (uninitialised) {
-    uninitialised_ = runner_->describe(
-        here, fmt::format("uninitialised: {} of shared memory that no thread of this block has written", what),
-        runner_->current());
-    return;
-  }
-  const bool async = conflict.reason == Conflict::async_copy;
-  const char* missing = conflict.block != check_.block() ? "no atomic behind a __threadfence orders the blocks"
-                        : async                          ? "no cp_async_wait lies between"
-                        : conflict.same_warp             ? "no __syncwarp lies between"
-                                                         : "no __syncthreads lies between";
-  const char* did = conflict.reason == Conflict::read ? "read" : async ? "copies to by cp.async" : "wrote";
-  uninitialised_.clear();
-  give_up(
-      here,
-      fmt::format("data race on {} memory: {} that {} {} at {}; {}", space == Space::shared ? "shared" : "global", what,
-                  name_of(conflict.block, conflict.thread), did, location(program_address(conflict.pc), {}), missing));
 }
 
 }  // namespace simt

@@ -26,12 +26,15 @@ class CellLock {
   std::atomic_flag* flag_;
 };
 
+const char* verb(AccessKind kind);  // "reads"
+
 class Recorder : public Observer {
  public:
   Recorder();
   ~Recorder() override;
 
   void access(uintptr_t address, int bytes, AccessKind kind, const void* pc);
+  void comparison(const void* pc);
   // Ends the block with an error.
   [[noreturn]] void give_up(const std::string& location, const std::string& reason);
 
@@ -56,16 +59,19 @@ class Recorder : public Observer {
   void fence() override { check_.fence(runner_->current()); }
 
  private:
-  // After so many accesses a lane lets the rest of its warp catch up: that bounds what is open in the log.
+  // After so many accesses and comparisons a lane lets the rest of its warp catch up: that bounds what is open in the log.
   static constexpr int kTurn = 64;
   struct Place {
     Space space;
     Cell* cells;       // null: not memory of the device
     uintptr_t offset;  // from the cells' first byte
   };
+  [[noreturn]] void give_up_outside(uintptr_t address, int bytes, AccessKind kind, const void* pc);
   Place place_of(uintptr_t address, int bytes, AccessKind kind, const void* pc);
   const DeviceRange* range_of(uintptr_t address, const void* pc);
   void count_barrier(Site site, bool of_warp);
+  int lane_of_log();
+  void one_done();
   bool of_the_host(uintptr_t address) const;
   void report(const Conflict& conflict, Space space, int bytes, AccessKind kind, const void* pc);
   std::string name_of(uint32_t block, int thread) const;
@@ -83,7 +89,8 @@ class Recorder : public Observer {
   RequestLog log_;
 
   uintptr_t dynamic_begin_ = 0, dynamic_bytes_ = 0;
-  uintptr_t static_begin_ = 0, static_bytes_ = 0;  // this host thread's copy of all thread_local variables
+  const ThreadLocals thread_locals_ = thread_locals();
+  uintptr_t static_begin_ = 0, static_bytes_ = 0;  // the same, from a 16-byte boundary on
   Cell *dynamic_cells_ = nullptr, *static_cells_ = nullptr;
   std::vector<DeviceRange> ranges_;
   uint64_t ranges_version_ = 0;

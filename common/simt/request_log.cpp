@@ -1,5 +1,7 @@
 #include "common/simt/request_log.hpp"
 
+#include <algorithm>
+
 namespace simt {
 
 RequestLog::RequestLog() : table_(1024, -1) {
@@ -20,7 +22,7 @@ int RequestLog::source_of(const Instruction& instruction) {
     if (index >= 0 && sources_[index].instruction == instruction) return index;
     if (index >= 0) continue;
     const int added = index = static_cast<int>(sources_.size());
-    sources_.push_back({instruction, {}});
+    sources_.push_back({instruction, {}, {}, 0});
     if (2 * sources_.size() > table_.size()) grow();
     return added;
   }
@@ -38,6 +40,40 @@ void RequestLog::grow() {
 bool RequestLog::open_later(int source, int from) const {
   while (from && open_[from].source != source) from = open_[from].next;
   return from;
+}
+
+// Compilers move code that they think is seldom run behind the loop that it belongs to: then addresses do not tell the
+// order. The first request of this instruction behind `from`, if no instruction comes by twice on the way there: that
+// would be the next turn of a loop. 0: none.
+int RequestLog::later_in_turn(int source, int from) {
+  ++walk_;
+  if (from) sources_[open_[from].source].walk = walk_;
+  for (int i = open_[from].next; i; i = open_[i].next) {
+    if (open_[i].source == source) return i;
+    uint64_t& walk = sources_[open_[i].source].walk;
+    if (walk == walk_) return 0;
+    walk = walk_;
+  }
+  return 0;
+}
+
+// Has any lane come from instruction `from` to `to` without passing `avoided` on the way?
+bool RequestLog::leads_to(int from, int to, int avoided) {
+  ++walk_;
+  sources_[from].walk = walk_;
+  if (avoided >= 0) sources_[avoided].walk = walk_;
+  ways_.assign(1, from);
+  while (!ways_.empty()) {
+    const int here = ways_.back();
+    ways_.pop_back();
+    for (const int next : sources_[here].followed_by) {
+      if (next == to) return true;
+      if (sources_[next].walk == walk_) continue;
+      sources_[next].walk = walk_;
+      ways_.push_back(next);
+    }
+  }
+  return false;
 }
 
 // The open request that the lane's access belongs to; a new one where there is none.
@@ -58,6 +94,10 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
     while (next && open_[next].pc < pc && open_[next].pc > last) pass();
   }
   if (next && open_[next].source == source) return next;
+  if (const int later = later_in_turn(source, at_[lane])) return later;
+  // New: behind what others do on their way to it, a branch that this lane has not taken, and in front of all else.
+  for (before = at_[lane]; (next = open_[before].next); before = next)
+    if (!leads_to(open_[next].source, source, last_source_[lane])) break;
   const int added = static_cast<int>(open_.size());
   open_.emplace_back();
   open_[added].source = source;
@@ -72,15 +112,33 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
 void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address) {
   const auto pc = reinterpret_cast<uintptr_t>(instruction.pc);
   const int index = find(source_of(instruction), pc, lane);
-  Open& open = open_[index];
-  open.lanes |= 1u << lane;
-  open.address[lane] = static_cast<int64_t>(address);
+  open_[index].address[lane] = static_cast<int64_t>(address);
+  take_part(index, pc, lane);
+}
+
+void RequestLog::take_part(int index, uintptr_t pc, int lane) {
+  open_[index].lanes |= 1u << lane;
+  const int source = open_[index].source, last = last_source_[lane];
+  if (last >= 0) {
+    std::vector<int>& known = sources_[last].followed_by;
+    if (std::find(known.begin(), known.end(), source) == known.end()) known.push_back(source);
+  }
+  last_source_[lane] = source;
   at_[lane] = index;
   pc_[lane] = pc;
 }
 
+bool RequestLog::pass(const void* pc, int lane) {
+  const auto address = reinterpret_cast<uintptr_t>(pc);
+  if (pc_[lane] == address) return false;
+  const int index = find(source_of({pc, Space::global, true, 0, false}), address, lane);
+  take_part(index, address, lane);
+  return true;
+}
+
 void RequestLog::close(const Open& open) {
   Source& source = sources_[open.source];
+  if (is_comparison(open.source)) return;
   WarpRequest request;
   request.bytes = source.instruction.bytes;
   request.load = source.instruction.load;
@@ -132,13 +190,16 @@ void RequestLog::close_passed(unsigned lanes) {
 void RequestLog::next_warp() {
   close_all();
   pc_.fill(0);
+  last_source_.fill(-1);
 }
 
 std::vector<std::pair<Instruction, Tally>> RequestLog::take() {
   close_all();
   std::vector<std::pair<Instruction, Tally>> result;
-  for (const Source& source : sources_) result.emplace_back(source.instruction, source.tally);
+  for (const Source& source : sources_)
+    if (source.instruction.bytes > 0) result.emplace_back(source.instruction, source.tally);
   sources_.clear();
+  last_source_.fill(-1);
   std::fill(table_.begin(), table_.end(), -1);
   return result;
 }

@@ -27,6 +27,10 @@ void record(const void* address, int bytes, simt::AccessKind kind, const void* p
   if_listening([&](simt::Recorder& r) { r.access(reinterpret_cast<uintptr_t>(address), bytes, kind, pc); });
 }
 
+void record_comparison(const void* pc) {
+  if_listening([&](simt::Recorder& r) { r.comparison(pc); });
+}
+
 template <class T>
 bool exchange(T* p, T* expected, T wanted) {
   bool done = false;
@@ -107,6 +111,18 @@ ATOMICS(8, uint8_t)
 ATOMICS(16, uint16_t)
 ATOMICS(32, uint32_t)
 ATOMICS(64, uint64_t)
+
+// A comparison of whole numbers, where ways may part: see RequestLog::pass.
+#define COMPARISONS(bits)                                                       \
+  void __sanitizer_cov_trace_cmp##bits() { record_comparison(RETURN_ADDRESS); } \
+  void __sanitizer_cov_trace_const_cmp##bits() { record_comparison(RETURN_ADDRESS); }
+COMPARISONS(1)
+COMPARISONS(2)
+COMPARISONS(4)
+COMPARISONS(8)
+void __sanitizer_cov_trace_cmpf() {}
+void __sanitizer_cov_trace_cmpd() {}
+void __sanitizer_cov_trace_switch() { record_comparison(RETURN_ADDRESS); }
 
 void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int) {}

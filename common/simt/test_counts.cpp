@@ -31,6 +31,13 @@ void vectors(const float* in, float* out) {
   __syncwarp();
   store_vec(out + 2 * threadIdx.x, load_vec<float2>(tile + 2 * threadIdx.x));  // [float2]
 }
+void assigned(const float4* in, float4* out, float2* pairs) {
+  const int t = threadIdx.x;
+  const float4 v = in[t];              // [assigned load]
+  out[t] = make_float4(v.y, 1, 2, 3);  // [assigned store]
+  __stcs(&out[32 + t], v);             // [streaming store]
+  pairs[t] = make_float2(v.x, v.w);    // [pair]
+}
 void divergent(const float* in, float* out) {
   const int t = threadIdx.x;
   float sum = 0;
@@ -51,6 +58,34 @@ void two_branches(const float* in, float* out) {
       sum -= in[t];  // [other branch]
   }
   out[t] = sum;
+}
+void code_out_of_line(const float* in, float* out, int n) {
+  __shared__ float tile[32];
+  const int t = threadIdx.x;
+  for (int i = 0; i < 3; ++i) {
+    float v = 0;
+    if (__builtin_expect(t < n, 0)) v = in[32 * i + t];  // [moved away]: the compiler puts this behind the loop
+    tile[t] = v;                                         // [by all]
+    __syncwarp();
+    out[t] = tile[31 - t];
+    __syncwarp();
+  }
+}
+void edge_of_a_tile(float* out, int rows, int cols) {
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < 4; ++j) {
+      const int row = threadIdx.x / 16 + 2 * i, col = threadIdx.x % 16 + 16 * j;
+      if (row < rows && col < cols) out[row * cols + col] = 1;  // [edge]
+    }
+}
+void rows_of_zeros(const uint4* in, int rows) {  // eight chunks of 16 bytes a row; a row that does not exist is zeros
+  uint32_t* tile = dynamic_shared<uint32_t>();
+  for (int i = threadIdx.x; i < 32 * 8; i += blockDim.x) {
+    const int row = i % 32, chunk = i / 32;
+    const uint4 v = row < rows ? load_vec<uint4>(in + row * 8 + chunk) : make_uint4(0, 0, 0, 0);  // [rows that exist]
+    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+    for (int e = 0; e < 4; ++e) tile[(4 * chunk + e) * 32 + row] = words[e];  // [all rows]
+  }
 }
 void own_number_of_turns(const float* in, float* out) {
   const int t = threadIdx.x;
@@ -76,6 +111,15 @@ void copies(const float4* in, float* out) {
   cp_async_wait<0>();
   __syncthreads();
   out[threadIdx.x] = tile[31 - threadIdx.x].x;
+}
+void copies_of_zeros(const float* in, float* out) {
+  __shared__ float tile[64], zeros[64];
+  for (int i = 0; i < 2; ++i)
+    cp_async_4(&tile[32 * i + threadIdx.x], &in[threadIdx.x], threadIdx.x % 2 == 1);  // [odd lanes]
+  for (int i = 0; i < 2; ++i) cp_async_4(&zeros[32 * i + threadIdx.x], in, false);    // [zeros]
+  cp_async_commit();
+  cp_async_wait<0>();
+  out[threadIdx.x] = tile[32 + threadIdx.x] + zeros[threadIdx.x];
 }
 void matrices(const uint4* in, uint4* out) {
   __shared__ uint4 rows[32];
@@ -143,6 +187,19 @@ TEST_CASE("counts: one vector access is one request") {
   CHECK(line_of(k, "float2", Space::shared, true).wavefronts == 2);
   CHECK(line_of(k, "float2", Space::global, false).bytes_per_lane == 8);
 }
+TEST_CASE("counts: so is the assignment of a vector") {
+  DeviceBuffer<float4> in(std::vector<float4>(64, make_float4(1, 2, 3, 4))), out(96);
+  DeviceBuffer<float2> pairs(32);
+  const auto k =
+      count([&](Stream& s) { launch(assigned, dim3(1), dim3(32), on(s), in.data(), out.data(), pairs.data()); });
+  for (const char* name : {"assigned store", "streaming store"}) {
+    CHECK(line_of(k, name, Space::global, false).requests == 1);
+    CHECK(line_of(k, name, Space::global, false).sectors == 16);
+  }
+  CHECK(line_of(k, "assigned load", Space::global, true).requests == 1);
+  CHECK(line_of(k, "pair", Space::global, false).requests == 1);
+  CHECK(line_of(k, "pair", Space::global, false).sectors == 8);
+}
 TEST_CASE("counts: lanes that are elsewhere take no part in a request") {
   DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
   const auto k = count([&](Stream& s) { launch(divergent, dim3(1), dim3(32), on(s), in.data(), out.data()); });
@@ -160,6 +217,30 @@ TEST_CASE("counts: two branches are two requests, and the next turn of the loop 
     CHECK(line_of(k, branch, Space::global, true).lanes == 128);
   }
   CHECK(line_of(k, "head", Space::global, true).requests == 8);
+}
+TEST_CASE("counts: lanes that skip code which the compiler has moved away stay in step with the others") {
+  DeviceBuffer<float> in(std::vector<float>(96, 1.f)), out(32);
+  const auto k =
+      count([&](Stream& s) { launch(code_out_of_line, dim3(1), dim3(32), on(s), in.data(), out.data(), 20); });
+  CHECK(line_of(k, "moved away", Space::global, true).requests == 3);
+  CHECK(line_of(k, "by all", Space::shared, false).requests == 3);
+}
+TEST_CASE("counts: lanes that are outside of an edge in the inner of two loops stay in step with the others") {
+  DeviceBuffer<float> out(7 * 33);
+  const auto k = count([&](Stream& s) { launch(edge_of_a_tile, dim3(1), dim3(32), on(s), out.data(), 7, 33); });
+  const auto edge = line_of(k, "edge", Space::global, false);
+  CHECK(edge.requests == 4 * 3);  // columns 0 to 15, 16 to 31, and 32
+  CHECK(edge.sectors ==
+        5 + 6 * (3 + 3 + 1));  // of rows of 132 bytes: row 0 starts with a sector, the others between two
+}
+TEST_CASE("counts: lanes that skip a load stay in step, however far ahead the first lane has run") {
+  DeviceBuffer<uint4> in(std::vector<uint4>(22 * 8, make_uint4(1, 2, 3, 4)));
+  for (const int threads : {32, 64, 128}) {
+    const auto k =
+        count([&](Stream& s) { launch(rows_of_zeros, dim3(1), dim3(threads), on(s).smem(4096), in.data(), 22); });
+    CHECK(line_of(k, "rows that exist", Space::global, true).requests == 8);
+    CHECK(line_of(k, "all rows", Space::shared, false).requests == 32);
+  }
 }
 TEST_CASE("counts: lanes leave a loop one by one") {
   DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
@@ -182,6 +263,18 @@ TEST_CASE("counts: half warps that meet apart still load together") {
   const auto k = count([&](Stream& s) { launch(half_warps_shuffle, dim3(1), dim3(32), on(s), in.data(), out.data()); });
   CHECK(line_of(k, "before", Space::global, true).requests == 1);
   CHECK(line_of(k, "after", Space::global, false).requests == 1);
+}
+TEST_CASE("counts: lanes that copy zeros read nothing, and stay in step with the others") {
+  DeviceBuffer<float> in(std::vector<float>(32, 1.f)), out(std::vector<float>(32, 2.f));
+  const auto k = count([&](Stream& s) { launch(copies_of_zeros, dim3(1), dim3(32), on(s), in.data(), out.data()); });
+  CHECK(line_of(k, "odd lanes", Space::global, true).requests == 2);
+  CHECK(line_of(k, "odd lanes", Space::global, true).sectors == 8);
+  CHECK(line_of(k, "odd lanes", Space::shared, false).requests == 2);
+  CHECK(line_of(k, "odd lanes", Space::shared, false).wavefronts == 2);
+  CHECK(line_of(k, "odd lanes", Space::shared, false).async);
+  CHECK(line_of(k, "zeros", Space::shared, false).requests == 2);
+  for (const simt::LineCounts& line : k.lines)
+    CHECK(line.async == (line.space == Space::shared && !line.load && line.requests == 2));
 }
 TEST_CASE("counts: asynchronous copies, matrix loads, atomics, two bytes a lane") {
   DeviceBuffer<float4> in(std::vector<float4>(32)), out(32);

@@ -1,27 +1,16 @@
-// The executor's own rules: what it runs, and what it refuses with kernel, block, thread and line.
-#include "common/catch.hpp"
-#include "common/launch.hpp"
+// What the executor runs: every rendezvous, the order of things, and their results.
+#include <algorithm>
+#include <cmath>
 
-namespace executor_tests {  // a named one: messages show a kernel by its symbol, which a nameless one hides
+#include "common/simt/kernel_test.hpp"
+
+namespace executor_tests {
 
 template <class... P, class... A>
 void run(void (*kernel)(P...), int grid, int block, A... arguments) {
   Stream stream;
   launch(kernel, dim3(grid), dim3(block), on(stream), arguments...);
 }
-
-// The message a kernel is refused with; empty if it ran.
-template <class... P, class... A>
-std::string refusal(void (*kernel)(P...), int grid, int block, A... arguments) {
-  try {
-    run(kernel, grid, block, arguments...);
-  } catch (const simt::KernelError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 void shuffles(int* out) {
   const int lane = threadIdx.x;
@@ -71,36 +60,19 @@ void reads_before_wait(const float4* in, float4* out) {
   out[threadIdx.x] = tile[threadIdx.x];
   cp_async_wait<0>();
 }
+float* of_a_function() {
+  __shared__ float values[2];
+  return values;
+}
+void leaves_values(float* seen) {
+  __shared__ float value, table[4][4];
+  seen[3 * blockIdx.x] = value, seen[3 * blockIdx.x + 1] = table[3][3], seen[3 * blockIdx.x + 2] = of_a_function()[1];
+  value = table[3][3] = of_a_function()[1] = 1;
+}
 void index_3d(int* out) {
   const int x = threadIdx.x, y = threadIdx.y, z = threadIdx.z;
   const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   out[block * 24 + x + blockDim.x * (y + blockDim.y * z)] += 1;
-}
-
-void early_return() {
-  if (threadIdx.x == 3) return;
-  __syncthreads();
-}
-void late_return() {
-  if (threadIdx.x == 0) __syncthreads();
-}
-void divergent_barrier() {
-  if (threadIdx.x < 5)
-    __syncthreads();
-  else
-    __syncthreads();
-}
-void absent_lane() { __shfl_sync(0x0000ffffu | 1u << (threadIdx.x % 32), 1, 0); }
-void returned_lane() {
-  if (threadIdx.x == 7) return;
-  __syncwarp();
-}
-void short_warp() { __syncwarp(); }
-void mismatched_masks() {
-  if (threadIdx.x < 16)
-    __syncwarp(0xffffffffu);
-  else
-    __syncwarp(0xffff0000u), __syncthreads();
 }
 void warp_runs_ahead(int* out) {  // a barrier is missing between the write and the read of the other warp's value
   __shared__ int value[2];
@@ -112,16 +84,6 @@ void warp_runs_ahead(int* out) {  // a barrier is missing between the write and 
   value[warp] = warp;
   for (int i = 0; i < 4; ++i) lane = __shfl_xor_sync(~0u, lane, 1);
   out[threadIdx.x] = value[1 - warp];
-}
-void unaligned_copy(const float4* in, int shift) {
-  __shared__ __align__(16) float4 tile[2];
-  cp_async_16(tile, reinterpret_cast<const char*>(in) + shift);
-  cp_async_commit();
-  cp_async_wait<0>();
-}
-void launches(int* out) {
-  Stream stream;
-  launch(shuffles, dim3(1), dim3(32), on(stream), out);
 }
 void order_dependent(int* next, int* got) { got[blockIdx.x] = (*next)++; }
 
@@ -191,6 +153,13 @@ TEST_CASE("an asynchronous copy is not there before it was waited for") {
   simt::set_early_copies(false);
   CHECK(to.to_host()[9].x == 1);
 }
+TEST_CASE("what a block leaves in static shared memory is not there for the next") {
+  for (int i = 0; i < 2; ++i) {
+    DeviceBuffer<float> seen(std::vector<float>(3 * 20, 0.f));
+    run(leaves_values, 20, 1, seen.data());
+    for (float value : seen.to_host()) CHECK(std::isnan(value));
+  }
+}
 TEST_CASE("a warp runs ahead of the others, so that a missing barrier shows behind any number of shuffles") {
   DeviceBuffer<int> out(64);
   run(warp_runs_ahead, 1, 64, out.data());
@@ -217,48 +186,4 @@ TEST_CASE("blocks start in another order when a seed says so") {
   run(atomics, 200, 64, sum.data(), float_sum.data(), most.data(), turns.data());
   simt::set_block_order(0);
   CHECK(sum.to_host()[0] == 12800);
-}
-
-TEST_CASE("refused: a thread that returns before the barrier of the others") {
-  for (auto* kernel : {early_return, late_return}) {
-    const std::string message = refusal(kernel, 2, 64);
-    INFO(message);
-    CHECK(has(message, "_return"));
-    CHECK(has(message, "block ("));
-    CHECK(has(message, "must be reached by every thread"));
-    CHECK(has(message, "test_executor.cpp:"));
-  }
-}
-TEST_CASE("refused: two barriers in two branches") {
-  const std::string message = refusal(divergent_barrier, 1, 32);
-  INFO(message);
-  CHECK(has(message, "divergent barrier"));
-  CHECK(has(message, "thread (5,0,0)"));
-}
-TEST_CASE("refused: masks that name lanes which cannot come") {
-  CHECK(has(refusal(returned_lane, 1, 32), "names lane 7, which has returned"));
-  CHECK(has(refusal(short_warp, 1, 48), "this warp has only 16 threads"));
-  CHECK(has(refusal(absent_lane, 1, 32), "which has returned"));
-}
-TEST_CASE("refused: a deadlock is reported, with where everybody waits") {
-  const std::string message = refusal(mismatched_masks, 1, 32);
-  INFO(message);
-  CHECK(has(message, "deadlock in "));
-  CHECK(has(message, "16 wait at the barrier"));
-  CHECK(has(message, "mask 0xffffffff"));
-}
-TEST_CASE("refused: an asynchronous copy from an address that is not a multiple of its size") {
-  DeviceBuffer<float4> in(2);
-  CHECK(has(refusal(unaligned_copy, 1, 1, in.data(), 4), "not a multiple of 16 bytes"));
-  CHECK(refusal(unaligned_copy, 1, 1, in.data(), 16).empty());
-}
-TEST_CASE("refused: a kernel that launches a kernel") {
-  DeviceBuffer<int> out(192);
-  CHECK(has(refusal(launches, 1, 1, out.data()), "a kernel launches a kernel"));
-}
-TEST_CASE("after a refusal the executor runs on") {
-  refusal(early_return, 4, 64);
-  DeviceBuffer<int> out(192);
-  run(shuffles, 1, 32, out.data());
-  CHECK(out.to_host()[0] == 5);
 }
