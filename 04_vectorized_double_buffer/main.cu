@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   step.rung("04 + cp.async double buffer", gemm_double_buffer, copy_path);
   step.rung("04 + warp tiles", gemm_warp_tile<Tile128x256, false>, copy_path);
   step.rung("04 + register banks", gemm_warp_tile<Tile128x256>, copy_path);
+  step.rung("04 + stream-K", gemm_stream_k, stream_k_path);
   for (size_t i = 1; i < std::size(kTiles); ++i)  // the first is the rung above
     step.rung(std::string("04 tile ") + kTiles[i].name, kTiles[i].launcher, copy_path);
   step.rung("04 tuned: best tile for the shape", gemm_best, best_path);
