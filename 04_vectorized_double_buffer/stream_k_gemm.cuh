@@ -80,6 +80,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
                                  min(K, piece.end * T::BK));
     if (plan.whole(piece)) {
       write_strips<T, true>(C, sum, shared, M, N, row0, col0);
+      __syncthreads();  // all have read the strips; the next tiles take their place
     } else {
       const int slot = plan.slot(blockIdx.x, piece.begin == 0);
       write_strips<T, true>(partials + size_t(slot) * T::BM * T::BN, sum, shared, T::BM, T::BN, 0, 0);
@@ -87,7 +88,6 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
       if (last_to_arrive(arrived + piece.tile, pieces)) add_pieces<T>(C, partials, plan, piece.tile, M, N, row0, col0);
     }
     at += piece.end - piece.begin;
-    __syncthreads();  // all have read the strips; the next tiles take their place
   }
 }
 // [/stream-K]

@@ -15,11 +15,13 @@ struct StreamKPlan {
 
   __host__ __device__ constexpr int blocks() const { return ranges + tiles - cut; }
 
+  // [shares]
   // Block b computes the k tiles begin(b) … begin(b + 1) of the row. The ranges come first in the grid: the pieces are
   // added up while whole tiles keep all multiprocessors busy.
   __host__ __device__ constexpr int64_t begin(int block) const {
     return block < ranges ? int64_t(cut) * depth * block / ranges : int64_t(cut + block - ranges) * depth;
   }
+  // [/shares]
   // The block whose range holds this k tile of the row: the inverse of begin(), for the tiles that are cut.
   __host__ __device__ constexpr int range_of(int64_t k_tile) const {
     return int(((k_tile + 1) * ranges - 1) / (int64_t(cut) * depth));

@@ -84,8 +84,8 @@ __device__ __forceinline__ void write_strips(float* C, const float (&sum)[T::TM]
   }
 }
 
-// sum += A · B over the columns k_begin … k_end of A, for the block's tile of C that starts at (row0, col0). k_begin is a
-// multiple of BK, and k_end as well or else K. When it returns, nobody needs `shared` any more.
+// sum += A · B over the columns k_begin … k_end of A, one at least, for the block's tile of C that starts at (row0, col0).
+// k_begin is a multiple of BK, and k_end as well or else K. When it returns, nobody needs `shared` any more.
 // [warp tile]
 template <class T, bool BANKS, bool VECTOR>
 __device__ __forceinline__ void add_product(float (&sum)[T::TM][T::TN], float* shared,  // two stages
@@ -112,8 +112,8 @@ __device__ __forceinline__ void add_product(float (&sum)[T::TM][T::TN], float* s
   cp_async_wait<0>();
   __syncthreads();
   read_operands(0, 0, 0);
-  int here = 0;
-  for (int k0 = k_begin; k0 < k_end; k0 += T::BK) {
+  int here = 0, k0 = k_begin;
+  do {  // there is at least one tile; with a test in front nvcc chooses registers with more bank conflicts
     const int next = T::kStage - here;
 #pragma unroll
     for (int k = 0; k < T::kSliceK; ++k) {
@@ -134,7 +134,8 @@ __device__ __forceinline__ void add_product(float (&sum)[T::TM][T::TN], float* s
         }
     }
     here = next;
-  }
+    k0 += T::BK;
+  } while (k0 < k_end);
   __syncthreads();  // all have read the last operands
 }
 
