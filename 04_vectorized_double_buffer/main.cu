@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
                {{1, 4096, 4096}},
                {{16, 4096, 4096}}},
               {{{192, 160, 136}},
-               {{3, 160, 136}},
+               {{3, 160, 520}},     // five slabs: the ring of the skinny form goes round
                {{32, 64, 128}},     // an even number of k tiles
                {{136, 264, 48}}});  // four of the largest tiles: stream-K has a share of a whole tile and a piece
   step.baseline("03 +4: rows of 132", gemm_padded_4);

@@ -63,12 +63,16 @@ TEST_CASE("04 best: every shape, both paths") { check_both_paths(gemm_best, 128,
 TEST_CASE("04 skinny: 1 to 16 rows, whole lines and sectors, both paths") {
   const GemmLauncher lines = [](Stream& stream, const Gemm& p) { gemm_skinny_lanes(stream, p, 8); };
   const GemmLauncher sectors = [](Stream& stream, const Gemm& p) { gemm_skinny_lanes(stream, p, 2); };
+  const GemmLauncher few = [](Stream& stream, const Gemm& p) {
+    gemm_skinny_lanes(stream, p, 8, SkinnyTile::kFewStages);
+  };
   uint64_t seed = 1;
   for (int M : {1, 3, 4, 5, 16})
     for (int N : {1, 8, 31, 36, 65})
-      for (int K : {1, 4, 255, 256, 515}) {
+      for (int K : {1, 4, 127, 128, 516, 641}) {  // up to six slabs: the ring goes round
         check_gemm_exact(lines, M, N, K, ++seed);
         check_gemm_exact(sectors, M, N, K, ++seed);
+        if (N == 36) check_gemm_exact(few, M, N, K, ++seed);
       }
 }
 

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <set>
 
-#include "04_vectorized_double_buffer/best_gemm.cuh"
+#include "04_vectorized_double_buffer/stream_k_gemm.cuh"
 #include "common/gemm_test.hpp"
 
 namespace {
