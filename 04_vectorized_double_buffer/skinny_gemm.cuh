@@ -1,9 +1,12 @@
-// 04 · a few rows of A: B is read once, from memory to registers, and everything else hides behind that
+// 04 · a few rows of A: B is read once, and everything else hides behind that
 //
 // Against the tiles: with M ≤ 16 rows an element of B is used M times, far less than the FLOP a byte that arithmetic needs
-// to be the wall. No two threads want the same element of B, so only A goes through shared memory.
+// to be the wall. What counts is that the reads never pause.
 // Predict: the time of reading K·N floats. At 4 TB/s, N = K = 4096: 67 MB, 17 µs, whether M is 1 or 16. Little's law: 4 TB/s
-//          × 0.7 µs = 2.8 MB on their way, 21 KB a multiprocessor of 132; 512 threads with 4 float4 each are 32 KB.
+//          × 0.8 µs = 3.2 MB on their way, 24 KB a multiprocessor of 132, at every moment. 512 threads with two float4 a
+//          slab and three slabs on their way are 48 KB. Loads into registers would do as well, if the wait for the oldest
+//          were not a wait for all: nvcc gives them one scoreboard. Groups of cp.async arrive in order, and can be waited
+//          for one at a time.
 // Run: build/bin/step04 --shape 16x4096x4096
 #pragma once
 #include "04_vectorized_double_buffer/block_tile.cuh"
@@ -12,83 +15,84 @@
 
 struct SkinnyTile {
   static constexpr int kMostRows = 16;
-  static constexpr int kDeep = 4, kPieces = 64, BK = kDeep * kPieces;  // K is shared out in pieces of four
+  static constexpr int kDeep = 2, kPieces = 64, BK = kDeep * kPieces;  // a slab of K, shared out in pieces of two
   static constexpr int kMostLanes = 8;  // beside each other: 8 float4 = 128 bytes of a row of B
   static constexpr int kMostThreads = kPieces * kMostLanes;
+  static constexpr int kStages = 4, kFewStages = 2;  // slabs in shared memory; the few where a block gets only 64 KB
+  // Floats of one slab: of A [rows, BK], then of B [kDeep, threads, 4].
+  static __host__ __device__ constexpr int slab(int rows, int threads) { return rows * BK + kDeep * threads * 4; }
 };
-
-// Four floats that are read once, or what exists of them: load_four past L1.
-template <bool VECTOR>
-__device__ __forceinline__ float4 stream_four(const float* from, int left) {
-  if (!VECTOR) return load_four<false>(from, left);
-  if (left <= 0) return make_float4(0, 0, 0, 0);
-  const uint4 v = load_streaming(from);
-  return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w));
-}
 
 __device__ __forceinline__ void add_scaled(float (&sum)[4], float a, float4 b) {
   sum[0] += a * b.x, sum[1] += a * b.y, sum[2] += a * b.z, sum[3] += a * b.w;
 }
 
-// Starts the copies of columns k0 … k0 + BK of A; what does not exist becomes zero.
-template <int ROWS, bool VECTOR>
-__device__ __forceinline__ void copy_slab_of_A(float* slab,     // [ROWS, BK]
-                                               const float* A,  // [M, K]
-                                               int M, int K, int k0) {
-  for (int four = threadIdx.x; four < ROWS * SkinnyTile::kPieces; four += blockDim.x) {
-    const int row = four / SkinnyTile::kPieces, k = k0 + four % SkinnyTile::kPieces * 4;
-    const float* from = A + size_t(row) * K + k;
-    if (VECTOR)
-      cp_async_16(slab + 4 * four, from, row < M && k < K);
-    else
-      for (int i = 0; i < 4; ++i) cp_async_4(slab + 4 * four + i, from + i, row < M && k + i < K);
-  }
-  cp_async_commit();
+// Starts the copy of four floats, of which the first `left` exist; the others become zero.
+template <bool VECTOR>
+__device__ __forceinline__ void copy_four(float* to, const float* from, int left) {
+  if (VECTOR)
+    cp_async_16(to, from, left > 0);
+  else
+#pragma unroll
+    for (int i = 0; i < 4; ++i) cp_async_4(to + i, from + i, i < left);
 }
 
 // [skinny]
 // A block of 64 · lanes threads computes M ≤ ROWS rows of 4 · lanes columns.
 template <int ROWS, bool VECTOR>
-__global__ void __launch_bounds__(SkinnyTile::kMostThreads, 1) gemm_skinny_kernel(const float* A,  // [M, K]
-                                                                                  const float* B,  // [K, N]
-                                                                                  float* C,        // [M, N]
-                                                                                  int M, int N, int K, int lanes) {
+__global__ void __launch_bounds__(SkinnyTile::kMostThreads, 1)
+    gemm_skinny_kernel(const float* A,  // [M, K]
+                       const float* B,  // [K, N]
+                       float* C,        // [M, N]
+                       int M, int N, int K, int lanes, int stages) {
   using S = SkinnyTile;
-  __shared__ __align__(16) float shared[2 * ROWS * S::BK];  // two slabs of A, at the end a sum for each warp
-  static_assert(S::kMostThreads / 32 * 4 * S::kMostLanes <= 2 * S::BK, "the sums fit where the slabs were");
-  const int t = threadIdx.x, x = t % lanes, my_k = t / lanes * S::kDeep;
-  const int col = (blockIdx.x * lanes + x) * 4;
+  float* const shared = dynamic_shared<float>();  // a ring of slabs, at the end a sum for each warp
+  static_assert(S::kMostThreads / 32 * 4 * S::kMostLanes * ROWS <= S::kFewStages * S::slab(ROWS, S::kMostThreads),
+                "the sums fit where the slabs were");
+  const int t = threadIdx.x, threads = blockDim.x, x = t % lanes, my_k = t / lanes * S::kDeep;
+  const int col = (blockIdx.x * lanes + x) * 4, slab_size = S::slab(ROWS, threads);
 
-  float sum[ROWS][4] = {};
-  float4 b[S::kDeep], next[S::kDeep];
-  const auto load = [&](float4(&to)[S::kDeep], int k) {
+  // [ring]
+  // Starts the copies of slab k0: A for all, and of B what this thread will read itself.
+  const auto start = [&](int k0, float* slab) {
+    if (k0 < K) {
 #pragma unroll
-    for (int i = 0; i < S::kDeep; ++i)
-      to[i] = stream_four<VECTOR>(B + size_t(k + i) * N + col, (VECTOR ? k : k + i) < K ? N - col : 0);
-  };
-  float* slab = shared;
-  copy_slab_of_A<ROWS, VECTOR>(slab, A, M, K, 0);
-  load(b, my_k);
-  for (int k0 = 0; k0 < K; k0 += S::BK) {
-    cp_async_wait<0>();
-    __syncthreads();  // this slab is whole, and all have read the one before it
-    float* const other = slab == shared ? shared + ROWS * S::BK : shared;
-    if (k0 + S::BK < K) {
-      copy_slab_of_A<ROWS, VECTOR>(other, A, M, K, k0 + S::BK);
-      load(next, k0 + S::BK + my_k);  // on its way during the arithmetic
+      for (int i = 0; i < S::kDeep; ++i) {
+        const int k = k0 + my_k + i;
+        copy_four<VECTOR>(slab + ROWS * S::BK + (i * threads + t) * 4, B + size_t(k) * N + col, k < K ? N - col : 0);
+      }
+      for (int four = t; four < ROWS * S::BK / 4; four += threads) {
+        const int row = four / (S::BK / 4), k = k0 + four % (S::BK / 4) * 4;
+        copy_four<VECTOR>(slab + 4 * four, A + size_t(row) * K + k, row < M ? K - k : 0);
+      }
     }
+    cp_async_commit();  // a group for each slab, if only an empty one: groups are counted
+  };
+  float sum[ROWS][4] = {};
+  for (int i = 0; i < stages - 1; ++i) start(i * S::BK, shared + i * slab_size);
+  int here = 0, before = stages - 1;
+  for (int k0 = 0; k0 < K; k0 += S::BK) {
+    if (stages == S::kStages)
+      cp_async_wait<S::kStages - 2>();  // the oldest slab has arrived, the others are on their way
+    else
+      cp_async_wait<S::kFewStages - 2>();
+    __syncthreads();  // … for all threads, and all have read the slab before it
+    start(k0 + (stages - 1) * S::BK, shared + before * slab_size);
+    const float* slab = shared + here * slab_size;
+    float4 b[S::kDeep];
+#pragma unroll
+    for (int i = 0; i < S::kDeep; ++i) b[i] = load_vec<float4>(slab + ROWS * S::BK + (i * threads + t) * 4);
 #pragma unroll
     for (int m = 0; m < ROWS; ++m) {
-      const float4 a = load_vec<float4>(slab + m * S::BK + my_k);
+      const float2 a = load_vec<float2>(slab + m * S::BK + my_k);
       add_scaled(sum[m], a.x, b[0]);
       add_scaled(sum[m], a.y, b[1]);
-      add_scaled(sum[m], a.z, b[2]);
-      add_scaled(sum[m], a.w, b[3]);
     }
-#pragma unroll
-    for (int i = 0; i < S::kDeep; ++i) b[i] = next[i];
-    slab = other;
+    before = here;
+    here = here + 1 == stages ? 0 : here + 1;
   }
+  cp_async_wait<0>();  // of empty groups
+  // [/ring]
 
   const int cols = 4 * lanes, warps = blockDim.x / 32;
   __syncthreads();  // all have read the last slab
@@ -111,19 +115,22 @@ __global__ void __launch_bounds__(SkinnyTile::kMostThreads, 1) gemm_skinny_kerne
 }
 // [/skinny]
 
-// M ≤ 16. lanes: 8 or 2, for columns in groups of 32 (a line of memory) or 8 (a sector).
-inline void gemm_skinny_lanes(Stream& stream, const Gemm& p, int lanes) {
-  const auto start = [&](auto kernel) {
-    launch(kernel, dim3(ceil_div(p.N, 4 * lanes)), dim3(SkinnyTile::kPieces * lanes), on(stream), p.A, p.B, p.C, p.M,
-           p.N, p.K, lanes);
+// M ≤ 16. lanes: 8 or 2, for columns in groups of 32 (a line of memory) or 8 (a sector). stages: kStages or kFewStages.
+inline void gemm_skinny_lanes(Stream& stream, const Gemm& p, int lanes, int stages = SkinnyTile::kStages) {
+  const int threads = SkinnyTile::kPieces * lanes;
+  const auto start = [&](auto kernel, int rows) {
+    const auto bytes = [&] { return sizeof(float) * size_t(stages) * SkinnyTile::slab(rows, threads); };
+    if (bytes() > device().shared_bytes_per_block) stages = SkinnyTile::kFewStages;
+    launch(kernel, dim3(ceil_div(p.N, 4 * lanes)), dim3(threads), on(stream).smem(bytes()), p.A, p.B, p.C, p.M, p.N,
+           p.K, lanes, stages);
   };
   const bool vector = all_rows_aligned(p);
   if (p.M == 1)
-    start(vector ? gemm_skinny_kernel<1, true> : gemm_skinny_kernel<1, false>);
+    start(vector ? gemm_skinny_kernel<1, true> : gemm_skinny_kernel<1, false>, 1);
   else if (p.M <= 4)
-    start(vector ? gemm_skinny_kernel<4, true> : gemm_skinny_kernel<4, false>);
+    start(vector ? gemm_skinny_kernel<4, true> : gemm_skinny_kernel<4, false>, 4);
   else
-    start(vector ? gemm_skinny_kernel<16, true> : gemm_skinny_kernel<16, false>);
+    start(vector ? gemm_skinny_kernel<16, true> : gemm_skinny_kernel<16, false>, 16);
 }
 
 // Whole lines where they give at least every second multiprocessor a block, sectors where C is narrower than that.

@@ -63,12 +63,16 @@ TEST_CASE("04 best: every shape, both paths") { check_both_paths(gemm_best, 128,
 TEST_CASE("04 skinny: 1 to 16 rows, whole lines and sectors, both paths") {
   const GemmLauncher lines = [](Stream& stream, const Gemm& p) { gemm_skinny_lanes(stream, p, 8); };
   const GemmLauncher sectors = [](Stream& stream, const Gemm& p) { gemm_skinny_lanes(stream, p, 2); };
+  const GemmLauncher few = [](Stream& stream, const Gemm& p) {
+    gemm_skinny_lanes(stream, p, 8, SkinnyTile::kFewStages);
+  };
   uint64_t seed = 1;
   for (int M : {1, 3, 4, 5, 16})
     for (int N : {1, 8, 31, 36, 65})
-      for (int K : {1, 4, 255, 256, 515}) {
+      for (int K : {1, 4, 127, 128, 516, 641}) {  // up to six slabs: the ring goes round
         check_gemm_exact(lines, M, N, K, ++seed);
         check_gemm_exact(sectors, M, N, K, ++seed);
+        if (N == 36) check_gemm_exact(few, M, N, K, ++seed);
       }
 }
 
@@ -86,17 +90,18 @@ TEST_CASE("04: the same sums, bit for bit, in every run") {
 }
 
 TEST_CASE("04: the tile that fills the card is chosen") {
-  const auto chosen = [](int M, int N, int multiprocessors) {
-    return std::string(best_tile(Gemm{nullptr, nullptr, nullptr, M, N, 4096}, multiprocessors).name);
+  const auto chosen = [](int M, int N, int K, int multiprocessors) {
+    return std::string(best_tile(Gemm{nullptr, nullptr, nullptr, M, N, K}, multiprocessors).name);
   };
-  CHECK(chosen(4096, 4096, 132) == "128×256×16");
-  CHECK(chosen(8192, 8192, 132) == "128×256×16");
-  CHECK(chosen(2048, 2048, 132) == "128×256×16");  // 128 blocks: one wave of 132
-  CHECK(chosen(4095, 4097, 132) == "128×128×16");  // 1056 blocks, 8 each; 544 of the larger tile would be 5 each
-  CHECK(chosen(1024, 1024, 132) == "64×64×32, K over 4");  // 256 blocks, 2 each
-  CHECK(chosen(127, 4096, 132) == "64×64×32, K over 4");   // 128 blocks, 1 each
-  CHECK(chosen(512, 512, 132) == "32×64×64, K over 8");    // 128 blocks, 1 each
-  CHECK(chosen(512, 512, 8) == "128×256×16");              // a small card is full sooner: 8 blocks
+  CHECK(chosen(4096, 4096, 4096, 132) == "128×256×16, stream-K");
+  CHECK(chosen(8192, 8192, 8192, 132) == "128×256×16, stream-K");
+  CHECK(chosen(2048, 2048, 2048, 132) == "128×256×16, stream-K");  // 128 tiles: most of one wave
+  CHECK(chosen(4095, 4097, 1023, 132) == "128×256×16, stream-K");  // 544 tiles: 4.1 waves, and 1056 of 128×128 are 8
+  CHECK(chosen(4095, 4097, 256, 132) == "128×128×16");             // K too short for what the shares move
+  CHECK(chosen(127, 4096, 4096, 132) == "128×256×16, stream-K");   // 16 tiles in 132 shares
+  CHECK(chosen(1024, 1024, 1024, 132) == "64×64×32, K over 4");    // 256 blocks, 2 each
+  CHECK(chosen(512, 512, 512, 132) == "32×64×64, K over 8");       // 128 blocks, 1 each
+  CHECK(chosen(512, 512, 512, 8) == "128×256×16, stream-K");       // a small card is full sooner: 8 tiles
   CHECK(skinny_lanes(Gemm{nullptr, nullptr, nullptr, 1, 4096, 4096}, 132) == 8);
   CHECK(skinny_lanes(Gemm{nullptr, nullptr, nullptr, 1, 1024, 4096}, 132) == 2);
 }

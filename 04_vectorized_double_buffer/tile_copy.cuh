@@ -15,12 +15,16 @@ class TileCopy {
   __device__ __forceinline__ TileCopy(const float* A,  // [M, K]
                                       const float* B,  // [K, N]
                                       int M, int N, int K, int row0, int col0)
-      : a_(A + size_t(row0 + threadIdx.x / 8) * K + threadIdx.x % 8),
-        b_(B + size_t(threadIdx.x * kWidth / T::BN) * N + col0 + threadIdx.x * kWidth % T::BN),
+      : TileCopy(A, B, M, N, K, row0, col0, 0, K) {}
+  // The same for columns k_begin … k_end of A and rows of B; the others count as outside.
+  __device__ __forceinline__ TileCopy(const float* A, const float* B, int M, int N, int K, int row0, int col0,
+                                      int k_begin, int k_end)
+      : a_(A + size_t(row0 + threadIdx.x / 8) * K + k_begin + threadIdx.x % 8),
+        b_(B + (k_begin + size_t(threadIdx.x * kWidth / T::BN)) * N + col0 + threadIdx.x * kWidth % T::BN),
         a_step_(size_t(kRowsOfA) * K),
         b_step_(size_t(kRowsOfB) * N),
         rows_left_(M - row0 - int(threadIdx.x / 8)),
-        k_left_(K),
+        k_left_(k_end - k_begin),
         column_valid_(col0 + int(threadIdx.x) * kWidth % T::BN < N) {}
 
   // Starts the copies of the next k tile.

@@ -28,6 +28,8 @@ struct WarpTiles {
   static constexpr int kStripRow = WN + 8;      // 8 spare floats: the four rows of a strip start in different banks
   static constexpr int kStrip = 4 * kStripRow;  // what a warp hands to the store at once
   static constexpr size_t kSharedBytes = 2 * kStage * sizeof(float);
+  static __device__ __forceinline__ int warp_row(int warp) { return warp / (BN / WN) * WM; }  // of a warp of a slice
+  static __device__ __forceinline__ int warp_col(int warp) { return warp % (BN / WN) * WN; }
   static_assert(BM % WM == 0 && BN % WN == 0, "a block is a whole number of warp tiles");
   static_assert(TM % 4 == 0 && TN % 4 == 0, "a thread reads its operands as float4");
   static_assert(BK % 8 == 0, "eight neighbouring threads copy eight neighbouring k of a row of A: one sector");
@@ -47,15 +49,16 @@ __device__ __forceinline__ void read_fragment(float (&to)[COUNT], const float* f
   }
 }
 
-// Adds the sums of all slices and writes them, in strips of 4 rows of the warp tile that pass through shared memory: a
-// warp then writes 32 neighbouring floats, wherever a row of C starts. `strips` holds two for each warp of the block.
+// Adds the sums of all slices and writes the block's tile, in strips of 4 rows of a warp tile that pass through shared
+// memory: a warp then writes 32 neighbouring floats, wherever a row of C starts. `strips` holds two for each warp.
 // BANKS: the two floats of a pair change places on the way, so that in the thread the sum of an even column needs an odd
 // register and the column's value of B an even one.
 template <class T, bool BANKS>
 __device__ __forceinline__ void write_strips(float* C, const float (&sum)[T::TM][T::TN], float* strips, int M, int N,
-                                             int row0, int col0) {  // the first element of the warp tile
+                                             int row0, int col0) {  // the first element of the block's tile
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slice = warp / T::kWarps;
   const int x = lane / 8 * 2 + lane % 2, y = lane / 2 % 4;
+  row0 += T::warp_row(warp % T::kWarps), col0 += T::warp_col(warp % T::kWarps);
 #pragma unroll
   for (int i = 0; i < T::TM; ++i) {
     float* const strip = strips + i % 2 * (T::kThreads / 32 * T::kStrip);  // two in turn: one barrier each
@@ -81,37 +84,36 @@ __device__ __forceinline__ void write_strips(float* C, const float (&sum)[T::TM]
   }
 }
 
+// sum += A · B over the columns k_begin … k_end of A, one at least, for the block's tile of C that starts at (row0, col0).
+// k_begin is a multiple of BK, and k_end as well or else K. When it returns, nobody needs `shared` any more.
 // [warp tile]
 template <class T, bool BANKS, bool VECTOR>
-__global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm) gemm_warp_tile_kernel(const float* A,  // [M, K]
-                                                                                      const float* B,  // [K, N]
-                                                                                      float* C,        // [M, N]
-                                                                                      int M, int N, int K) {
-  float* shared = dynamic_shared<float>();  // two stages
+__device__ __forceinline__ void add_product(float (&sum)[T::TM][T::TN], float* shared,  // two stages
+                                            const float* A,                             // [M, K]
+                                            const float* B,                             // [K, N]
+                                            int M, int N, int K, int row0, int col0, int k_begin, int k_end) {
   // [lane map]
   // Lanes 2l and 2l+1 share a row of the warp tile, l and l+2 a column: pairs the shared memory serves together.
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % T::kWarps;
   const int x = lane / 8 * 2 + lane % 2, y = lane / 2 % 4;
   // [/lane map]
-  const int warps_wide = T::BN / T::WN, warp_row = warp / warps_wide * T::WM, warp_col = warp % warps_wide * T::WN;
-  const int row0 = blockIdx.y * T::BM, col0 = blockIdx.x * T::BN;
   const int first_k = T::kSlices == 1 ? 0 : threadIdx.x / 32 / T::kWarps * T::kSliceK;
 
-  float sum[T::TM][T::TN] = {}, a[2][T::TM], b[2][T::TN];
-  const float* const my_a = shared + first_k * T::kRowOfA + warp_row + 4 * y;
-  const float* const my_b = shared + T::BK * T::kRowOfA + first_k * T::BN + warp_col + 4 * x;
+  float a[2][T::TM], b[2][T::TN];
+  const float* const my_a = shared + first_k * T::kRowOfA + T::warp_row(warp) + 4 * y;
+  const float* const my_b = shared + T::BK * T::kRowOfA + first_k * T::BN + T::warp_col(warp) + 4 * x;
   const auto read_operands = [&](int stage, int k, int to) {
     read_fragment(a[to], my_a + stage + k * T::kRowOfA, 16);
     read_fragment(b[to], my_b + stage + k * T::BN, 32);
   };
 
-  TileCopy<T, VECTOR> copy(A, B, M, N, K, row0, col0);
+  TileCopy<T, VECTOR> copy(A, B, M, N, K, row0, col0, k_begin, k_end);
   copy.start(shared);
   cp_async_wait<0>();
   __syncthreads();
   read_operands(0, 0, 0);
-  int here = 0;
-  for (int k0 = 0; k0 < K; k0 += T::BK) {
+  int here = 0, k0 = k_begin;
+  do {  // there is at least one tile; with a test in front nvcc chooses registers with more bank conflicts
     const int next = T::kStage - here;
 #pragma unroll
     for (int k = 0; k < T::kSliceK; ++k) {
@@ -132,9 +134,21 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm) gemm_warp_tile_k
         }
     }
     here = next;
-  }
-  __syncthreads();  // all have read the last operands; the strips take their place
-  write_strips<T, BANKS>(C, sum, shared, M, N, row0 + warp_row, col0 + warp_col);
+    k0 += T::BK;
+  } while (k0 < k_end);
+  __syncthreads();  // all have read the last operands
+}
+
+template <class T, bool BANKS, bool VECTOR>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm) gemm_warp_tile_kernel(const float* A,  // [M, K]
+                                                                                      const float* B,  // [K, N]
+                                                                                      float* C,        // [M, N]
+                                                                                      int M, int N, int K) {
+  float* const shared = dynamic_shared<float>();
+  const int row0 = blockIdx.y * T::BM, col0 = blockIdx.x * T::BN;
+  float sum[T::TM][T::TN] = {};
+  add_product<T, BANKS, VECTOR>(sum, shared, A, B, M, N, K, row0, col0, 0, K);
+  write_strips<T, BANKS>(C, sum, shared, M, N, row0, col0);  // the strips take the place of the tiles
 }
 // [/warp tile]
 

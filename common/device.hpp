@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -83,6 +85,19 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   void synchronize();
+  bool capturing() const;  // launches go into a graph
+
+  // A T() that belongs to the stream, made by the first call: what kernels leave for one another in device memory. Work
+  // on one stream runs in order, so no two launches use it at once; a graph uses that of the stream it was captured on.
+  // Throws BadInput where the first call comes while a graph is captured, when nothing can be allocated.
+  template <class T>
+  T& scratch() {
+    std::shared_ptr<void>& one = (*scratch_)[typeid(T)];
+    if (!one && capturing())
+      throw BadInput("scratch memory cannot be made while a graph is captured: run the same work once before");
+    if (!one) one = std::make_shared<T>();
+    return *static_cast<T*>(one.get());
+  }
 
 #if ON_GPU
   cudaStream_t handle = nullptr;
@@ -95,6 +110,11 @@ class Stream {
       work();
   }
 #endif
+
+ private:
+  friend class Graph;
+  using Scratch = std::map<std::type_index, std::shared_ptr<void> >;
+  std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();
 };
 
 // A recorded sequence of launches that is started with one call.
@@ -111,6 +131,7 @@ class Graph {
  private:
   Graph() = default;
   int nodes_ = 0;
+  std::shared_ptr<Stream::Scratch> scratch_;  // of the stream it was captured on: its kernels use it
 #if ON_GPU
   cudaGraphExec_t exec_ = nullptr;
 #else

@@ -131,6 +131,11 @@ size_t device_bytes_peak() { return peak; }
 Stream::Stream() { CUDA_CHECK(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)); }
 Stream::~Stream() { cudaStreamDestroy(handle); }
 void Stream::synchronize() { CUDA_CHECK(cudaStreamSynchronize(handle)); }
+bool Stream::capturing() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CUDA_CHECK(cudaStreamIsCapturing(handle, &status));
+  return status != cudaStreamCaptureStatusNone;
+}
 
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   CUDA_CHECK(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeThreadLocal));
@@ -147,13 +152,16 @@ Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   size_t nodes = 0;
   CUDA_CHECK(cudaGraphGetNodes(recorded, nullptr, &nodes));
   graph.nodes_ = static_cast<int>(nodes);
+  graph.scratch_ = stream.scratch_;
   CUDA_CHECK(cudaGraphInstantiateWithFlags(&graph.exec_, recorded, 0));
   CUDA_CHECK(cudaGraphDestroy(recorded));
   return graph;
 }
-Graph::Graph(Graph&& o) noexcept : nodes_(o.nodes_), exec_(std::exchange(o.exec_, nullptr)) {}
+Graph::Graph(Graph&& o) noexcept
+    : nodes_(o.nodes_), scratch_(std::move(o.scratch_)), exec_(std::exchange(o.exec_, nullptr)) {}
 Graph& Graph::operator=(Graph&& o) noexcept {
   nodes_ = o.nodes_;
+  std::swap(scratch_, o.scratch_);
   std::swap(exec_, o.exec_);
   return *this;
 }

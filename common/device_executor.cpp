@@ -66,6 +66,7 @@ Stream::~Stream() = default;
 void Stream::synchronize() {
   if (recording) throw EnvironmentError("synchronize() while a graph is captured");
 }
+bool Stream::capturing() const { return recording != nullptr; }
 
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   Graph graph;
@@ -78,6 +79,7 @@ Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   }
   stream.recording = nullptr;
   graph.nodes_ = static_cast<int>(graph.launches_.size());
+  graph.scratch_ = stream.scratch_;
   return graph;
 }
 Graph::Graph(Graph&&) noexcept = default;
