@@ -52,6 +52,13 @@ const DeviceNode* Diagnosis::node(const std::string& path) const {
   return nullptr;
 }
 
+bool Diagnosis::card_node() const {
+  const std::string start = "/dev/nvidia";
+  return std::any_of(f.nodes.begin(), f.nodes.end(), [&](const DeviceNode& n) {
+    return n.path.rfind(start, 0) == 0 && n.path.find_first_of("0123456789") == start.size();
+  });
+}
+
 bool Diagnosis::any_node_error(const std::string& error) const { return !nodes_with(error).empty(); }
 
 std::string Diagnosis::nodes_with(const std::string& error) const {
@@ -86,6 +93,10 @@ Lines Diagnosis::install(const std::string& apt, const std::string& dnf) const {
 }
 
 Lines Diagnosis::install_driver(const std::string& at_least) const {
+  for (const Card& card : f.system.tegra ? std::vector<Card>() : cards_of(f))
+    if (const int last = last_driver_for(card.arch); last > 0 && Version(at_least).major() > last)
+      return {
+          fmt::format("# no newer driver helps: {} (sm_{}) is supported up to driver {}", card.name, card.arch, last)};
   const std::string wanted = at_least.empty() ? "" : fmt::format(" {} or newer", at_least);
   if (f.system.wsl)
     return {

@@ -14,6 +14,7 @@
 #include "env_check/diagnose.hpp"
 #include "env_check/gather.hpp"
 #include "env_check/options.hpp"
+#include "env_check/redact.hpp"
 #include "env_check/report.hpp"
 
 namespace {

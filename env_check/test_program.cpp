@@ -104,6 +104,15 @@ TEST_CASE("env_check reads PyTorch's files, or asks it, or leaves it alone") {
   CHECK(torch("b").has("torch_jit"));
   CHECK(torch("c").has("torch_broken"));
   CHECK_FALSE(std::filesystem::exists(folder.path / "b/torch/__pycache__"));
+
+  // Files of the current folder are not what a program imports, and none of them is run.
+  folder.write("work/json.py", "open('run', 'w').write('x')\n");
+  folder.write("work/torch/__init__.py", "open('run', 'w').write('x')\n");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path / "work");
+  run({"--json"}, {"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"});
+  std::filesystem::current_path(before);
+  CHECK_FALSE(std::filesystem::exists(folder.path / "work/run"));
 }
 
 TEST_CASE("env_check starts in under 0.3 s where there is no GPU, 2 s with one") {
