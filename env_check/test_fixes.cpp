@@ -42,6 +42,19 @@ TEST_CASE("env_check proposes no driver that has dropped the card") {
   CHECK(holds(finding("02_driver_too_old", "driver_too_old"), "580.65.06"));
 }
 
+TEST_CASE("env_check proposes a driver that is new enough for the card, also where the distribution's is not") {
+  const auto proposal = [](int device, const char* distribution) {
+    const json card = {{"bdf", "0000:01:00.0"}, {"device_id", device}, {"class_id", 0x030000}};
+    return finding("01_no_driver", "no_driver", {{"system", {{"distribution", distribution}}}, {"pci", {card}}});
+  };
+  CHECK(holds(proposal(0x2b85, "debian 12"), "driver 570.26 or newer"));
+  CHECK_FALSE(holds(proposal(0x2b85, "debian 12"), "install nvidia-driver\n"));
+  CHECK(holds(proposal(0x2504, "debian 12"), "install nvidia-driver\n"));
+  CHECK(holds(proposal(0x13c2, "ubuntu 24.04"), "at most 580"));
+  CHECK_FALSE(holds(proposal(0x13c2, "arch"), "nvidia-open-dkms"));
+  CHECK(holds(proposal(0x2504, "arch"), "nvidia-open-dkms"));
+}
+
 TEST_CASE("env_check proposes the PyTorch wheel of the card, the driver and the machine") {
   CHECK(holds(finding("40_torch_rtx_5090", "torch_no_arch"), "/whl/cu128"));
   CHECK(holds(finding("41_torch_v100_cu130", "torch_no_arch"), "/whl/cu126"));
