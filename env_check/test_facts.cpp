@@ -83,6 +83,14 @@ TEST_CASE("env_check refuses absurd facts files with one line") {
   CHECK(bad_input("{\"system\": \"a\\nb\"}").find('\n') == std::string::npos);
 }
 
+TEST_CASE("env_check takes a report of --json as facts too") {
+  Facts f;
+  f.driver.state = "answered", f.driver.version = 12080;
+  TemporaryFolder folder;
+  const std::string path = folder.write("report.json", json_report(f, diagnose(f)).dump());
+  CHECK(load_facts(path).driver.version == 12080);
+}
+
 TEST_CASE("env_check: deeply nested facts neither crash nor pass") {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
   CHECK_FALSE(bad_input(deep).empty());
