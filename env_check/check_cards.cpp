@@ -155,16 +155,19 @@ void check_cards(Diagnosis& d) {
 
   if (const std::string* list = f.env("CUDA_VISIBLE_DEVICES")) {
     const Lines items = list_items(*list, ',');
-    if (static_cast<int64_t>(items.size()) > *f.driver.count)
+    bool mig = !items.empty() && items[0].rfind("MIG-", 0) == 0;
+    for (const NvmlDevice& n : f.nvml.devices) mig = mig || n.mig_current == 1;
+    if (mig && items.size() > 1 && *f.driver.count == 1)
+      d.note("mig_one_slice", "A program gets one MIG slice only, the first of CUDA_VISIBLE_DEVICES.",
+             {d.env_text("CUDA_VISIBLE_DEVICES"), "1 device is visible"},
+             {"# one process for each slice, each with its own CUDA_VISIBLE_DEVICES"});
+    else if (static_cast<int64_t>(items.size()) > *f.driver.count)
       d.warning("visible_devices_cut",
                 "CUDA_VISIBLE_DEVICES is cut off at its first entry that is no card of this machine.",
                 {d.env_text("CUDA_VISIBLE_DEVICES"), fmt::format("{} card(s) are left", *f.driver.count)},
                 {"nvidia-smi -L", "unset CUDA_VISIBLE_DEVICES"});
   }
-  for (const PciDevice& p : d.gpus)
-    if (d.native && !f.env("CUDA_VISIBLE_DEVICES") && (p.driver == "vfio-pci" || p.driver == "nouveau"))
-      d.note("card_not_for_cuda", "One more NVIDIA card is in this machine, which another driver owns.",
-             {p.bdf + ": driver " + p.driver}, {});
+  check_left_out(d);
   for (const CudaDevice& c : f.driver.devices)
     if (c.managed_memory == 0)  // case 26
       d.note("no_managed_memory",

@@ -24,7 +24,10 @@ void no_gpu(Diagnosis& d) {  // case 72
     fix = {"# LXD: lxc config device add <container> gpu gpu; lxc config set <container> nvidia.runtime true",
            "# LXC: bind-mount /dev/nvidia0, nvidiactl, nvidia-uvm and allow their numbers (lxc.cgroup2.devices.allow)"};
   }
-  d.error("container_no_gpu", "The container was started without a GPU.",
+  const bool driver = d.node("/dev/nvidiactl") && !f.system.tegra;
+  if (driver) missing = "/dev/nvidiactl, but no /dev/nvidia0 or other card,";
+  d.error("container_no_gpu",
+          driver ? "The container was given the driver, but no GPU." : "The container was started without a GPU.",
           {missing + " in this " + f.system.container + " container", d.env_text("NVIDIA_VISIBLE_DEVICES")}, fix);
 }
 
@@ -53,7 +56,7 @@ void check_container_devices(Diagnosis& d) {
     return;
   }
   const bool lxc = contains(f.system.container, "lxc");
-  if (!d.node("/dev/nvidiactl") && !f.wsl.dxg) return no_gpu(d);
+  if ((!d.node("/dev/nvidiactl") || !d.card_node()) && !f.wsl.dxg) return no_gpu(d);
   for (const DeviceNode& n : f.nodes)
     if (n.major && n.expected_major && *n.major != *n.expected_major)  // case 82
       d.error(

@@ -179,7 +179,9 @@ void check_unexplained(Diagnosis& d) {
               {"sudo prime-select on-demand   # or: echo ON | sudo tee /proc/acpi/bbswitch", "sudo reboot"});
       return;
     }
-    Lines how = {"no PCI device of NVIDIA's, no kernel module",
+    Lines how = {f.system.pci_functions
+                     ? fmt::format("none of {} PCI devices is NVIDIA's, no kernel module", *f.system.pci_functions)
+                     : "no PCI device can be listed in /sys/bus/pci, no kernel module",
                  f.driver.state == "not_loaded" ? "dlopen: " + f.driver.error : "cuInit returned " + code_text(d.code)};
     if (f.system.virtual_machine)
       how.push_back("this is a virtual machine: it sees only a card that is passed through");

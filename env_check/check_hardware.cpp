@@ -2,6 +2,8 @@
 // card: who owns the card, is there a module for this kernel, may it be loaded, does it drive this card.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "env_check/diagnosis.hpp"
 
 namespace env_check {
@@ -40,8 +42,14 @@ void check_module_absent(Diagnosis& d) {
                  : "sudo prime-select on-demand   # or nvidia; then:",
              "sudo update-initramfs -u || sudo dracut --force", "sudo reboot"});
   } else if (m.on_disk && f.system.secure_boot == true) {  // case 7
-    d.error("secure_boot", "Secure Boot refuses the nvidia module: the key that signed it is not enrolled.",
-            {"Secure Boot is on", "nvidia.ko exists for " + f.system.kernel + ", but is not loaded"},
+    const std::string said = log_line(f, "module with unavailable key");
+    Lines how = {"Secure Boot is on", "nvidia.ko exists for " + f.system.kernel + ", but is not loaded"};
+    if (!said.empty()) how.push_back("kernel's log: " + said);
+    d.error("secure_boot",
+            said.empty() ? "The nvidia module is not loaded, and Secure Boot is on: most likely it refuses the module, "
+                           "because the key that signed it is not enrolled."
+                         : "Secure Boot refuses the nvidia module: the key that signed it is not enrolled.",
+            how,
             {"sudo modprobe nvidia; sudo dmesg | tail -3   # \"Key was rejected\" confirms it",
              "sudo mokutil --import /var/lib/shim-signed/mok/MOK.der   # or /var/lib/dkms/mok.pub",
              "sudo reboot   # and choose Enroll MOK",
@@ -83,10 +91,10 @@ void check_module_and_card(Diagnosis& d, const PciDevice& p) {
               d.install_driver(std::to_string(needed.major())));
       return;
     }
-    if ((*arch < 75 && version.major() >= 590) || (*arch < 50 && version.major() > 470)) {
+    if (const int last = last_driver_for(*arch); last > 0 && version.major() > last) {
       d.error("card_dropped_by_driver", "The driver no longer supports this old card.", {card, runs},
-              {fmt::format("# the last driver branch for it is {}:", *arch < 50 ? 470 : 580),
-               fmt::format("sudo apt-get install nvidia-driver-{}", *arch < 50 ? 470 : 580), "sudo reboot"});
+              {fmt::format("# the last driver branch for it is {}:", last),
+               fmt::format("sudo apt-get install nvidia-driver-{}", last), "sudo reboot"});
       return;
     }
   }
@@ -118,9 +126,9 @@ void check_module_and_card(Diagnosis& d, const PciDevice& p) {
 void check_nodes(Diagnosis& d) {
   if (d.f.system.tegra) return;
   Lines missing;
-  for (const char* path : {"/dev/nvidiactl", "/dev/nvidia0"})
-    if (!d.node(path)) missing.push_back(path);
-  if (missing.size() == 2)
+  if (!d.node("/dev/nvidiactl")) missing.push_back("/dev/nvidiactl");
+  if (!d.card_node()) missing.push_back("/dev/nvidia0");
+  if (!missing.empty())
     d.error("device_nodes_missing", "The nvidia module is loaded, but its device files do not exist.",
             {"missing: " + join(missing)},
             {"sudo nvidia-modprobe -c 0 -u", "# or run nvidia-smi once as root",
@@ -133,6 +141,28 @@ void check_nodes(Diagnosis& d) {
 }
 
 }  // namespace
+
+// CUDA works, but not on every card: what keeps the others out is the same as on a machine where none works.
+void check_left_out(Diagnosis& d) {
+  if (!d.native || d.f.env("CUDA_VISIBLE_DEVICES")) return;
+  const bool listed = std::any_of(d.gpus.begin(), d.gpus.end(), [](const PciDevice& p) { return p.in_proc; });
+  for (const PciDevice& p : d.gpus) {
+    const bool other_driver = !p.driver.empty() && p.driver != "nvidia";
+    if (!p.config_dead && (p.in_proc || !listed || other_driver)) {
+      if (other_driver)
+        d.note("card_not_for_cuda", "One more NVIDIA card is in this machine, which another driver owns.",
+               {p.bdf + ": driver " + p.driver}, {});
+      continue;
+    }
+    Diagnosis alone(d.f);
+    check_owner(alone, p);
+    if (!p.config_dead) check_module_and_card(alone, p);
+    for (const Finding& x : alone.found) d.warning(x.id, x.what, x.how, x.fix);
+    if (alone.found.empty())
+      d.note("card_left_out", "One more NVIDIA card is in this machine, which the driver has not started.",
+             {p.bdf + ": not in /proc/driver/nvidia/gpus"}, {"sudo dmesg | grep -iE 'nvrm|nvidia' | tail -20"});
+  }
+}
 
 void check_hardware(Diagnosis& d) {
   const Facts& f = d.f;

@@ -178,12 +178,20 @@ void check_programs(Diagnosis& d) {
                 {"# give an executable, a shared library, an object file or a cubin"});
     else if (b.code.empty())
       d.note("binary_without_gpu_code", "A file given with --binary holds no device code.", {b.path}, {});
-    if (!b.machine.empty() && b.machine != "cuda" && !f.system.machine.empty() && b.machine != f.system.machine)
+    const bool only_lto =
+        std::all_of(b.code.begin(), b.code.end(), [](const DeviceCode& c) { return c.kind == "lto"; });
+    if (only_lto && !b.code.empty())
+      d.note("binary_not_linked",
+             "A file given with --binary holds only code that nvcc turns into machine code at the link.",
+             {b.path + ": " + code_list(b.code)}, {"# give the program that it is linked into"});
+    if (!b.machine.empty() && b.machine != "cuda" && !f.system.machine.empty() && b.machine != f.system.machine) {
       d.error("wrong_elf_class", "A program is for another kind of processor.",
               {b.path + ": " + b.machine, "this machine: " + f.system.machine}, {"# build it here"});
+      continue;
+    }
     check_needed(d, b);
     check_conflicts(d, b);
-    if (b.code.empty()) continue;
+    if (only_lto) continue;
     for (const Card& card : cards_of(f)) check_fit(d, b, card);
   }
 }

@@ -30,7 +30,7 @@ void check_presence(Diagnosis& d) {
   }
   const bool on_path = !f.path_nvcc.empty() || std::any_of(f.toolkits.begin(), f.toolkits.end(),
                                                            [](const Toolkit& t) { return t.from == "PATH"; });
-  if (on_path || f.toolkits[0].from == "CUDACXX") return;
+  if (on_path || f.toolkits[0].from == "CUDACXX" || f.toolkits[0].version.empty()) return;
   const Toolkit& t = f.toolkits[0];  // case 63
   // The tutorial's build looks into these places itself.
   const bool found =
@@ -48,7 +48,11 @@ void check_nvcc(Diagnosis& d, const Toolkit& t) {
   const Facts& f = d.f;
   const Version version(t.version);
   if (!version.known()) {
-    d.error("nvcc_broken", "nvcc does not run.", {t.nvcc + " --version: " + t.error},
+    const bool foreign = !t.machine.empty() && !f.system.machine.empty() && t.machine != f.system.machine;
+    Lines how = {t.nvcc + " --version: " + t.error};
+    if (foreign) how.push_back("it is a program for " + t.machine + ", this machine is " + f.system.machine);
+    d.error("nvcc_broken",
+            foreign ? "nvcc does not run: this toolkit is for another kind of processor." : "nvcc does not run.", how,
             d.install_toolkit(d.driver.known() ? d.driver.release() : Version(12, 8)));
     return;
   }

@@ -39,8 +39,14 @@ void check_homes(Diagnosis& d) {  // case 64
       why = "it ends in /bin, but names the folder above";
     Lines fix = {fmt::format("unset {}", name)};
     if (const Toolkit* t = build_toolkit(f)) fix = {fmt::format("export {}={}", name, t->root)};
-    d.warning("cuda_home_wrong", fmt::format("{} does not name a toolkit.", name), {d.env_text(name), why}, fix);
+    // An empty one is taken as not set by CMake, PyTorch and this tutorial; makefiles may look into /bin.
+    d.add(value->empty() ? Severity::kNote : Severity::kWarning, "cuda_home_wrong",
+          fmt::format("{} does not name a toolkit.", name), {d.env_text(name), why}, fix);
   }
+  const std::string* cudacxx = f.env("CUDACXX");
+  if (cudacxx && !cudacxx->empty() && (f.toolkits.empty() || f.toolkits[0].from != "CUDACXX"))
+    d.error("cudacxx_wrong", "CUDACXX names no program: CMake stops there and looks for no other nvcc.",
+            {d.env_text("CUDACXX")}, {"unset CUDACXX", "# or: export CUDACXX=<path of nvcc>"});
   if (f.usr_local_cuda == "dangling") {
     Lines fix = {"sudo rm /usr/local/cuda"};
     for (const Toolkit& t : f.toolkits)
@@ -87,12 +93,38 @@ void check_arch_variable(Diagnosis& d, const Toolkit* t) {
   }
 }
 
+// "8.6;9.0+PTX", "8.6 12.0a", also names such as "Ampere"
+void check_torch_list(Diagnosis& d, const Toolkit* t) {
+  const std::string* list = d.f.env("TORCH_CUDA_ARCH_LIST");
+  const auto archs = t ? archs_of(*t) : std::nullopt;
+  if (!list || !archs || archs->beyond_table) return;
+  std::string text = *list;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == ' ' || c == ','; }, ';');
+  Lines unknown, good;
+  for (std::string item : list_items(text, ';')) {
+    item = item.substr(0, item.find('+'));
+    const Version number(item);
+    if (number.parts.size() != 2 || number.minor() > 9) continue;
+    const int arch = number.major() * 10 + number.minor();
+    if (!archs->has(arch)) unknown.push_back(item);
+  }
+  if (unknown.empty()) return;
+  for (const Card& card : cards_of(d.f)) good.push_back(fmt::format("{}.{}", card.arch / 10, card.arch % 10));
+  d.warning(
+      "torch_list_unsupported",
+      "PyTorch's list of architectures names one that this nvcc does not compile for: extensions cannot be built.",
+      {d.env_text("TORCH_CUDA_ARCH_LIST"), "not known: " + join(unknown), toolkit_text(*t)},
+      {good.empty() ? "unset TORCH_CUDA_ARCH_LIST" : "export TORCH_CUDA_ARCH_LIST=\"" + join(good, ";") + "\""});
+}
+
 }  // namespace
 
 void check_variables(Diagnosis& d) {
   check_homes(d);
   check_home_against_path(d);
   check_arch_variable(d, build_toolkit(d.f));
+  check_torch_list(d, build_toolkit(d.f));
 }
 
 }  // namespace env_check

@@ -34,6 +34,14 @@ void check_wsl(Diagnosis& d) {
            "# Fedora, Arch and others: remove the packages that own these files; a .run file: sudo nvidia-uninstall",
            "sudo ldconfig", "# then only the toolkit, from the wsl-ubuntu repository: cuda-toolkit-X-Y"});
   }
+  if (!f.system.container.empty() && d.code == 500)
+    d.error("wsl_container_library_missing",
+            "The container lacks a library of the Windows driver: it was made by a container toolkit that is older "
+            "than the driver.",
+            {"cuInit returned " + code_text(500), "in a container in WSL; drivers from 555 on need libnvdxgdmal.so.1"},
+            {"# on the host: nvidia-container-toolkit 1.14.4 or newer, or Docker Desktop 4.31 or newer:",
+             "sudo apt-get install --only-upgrade nvidia-container-toolkit && sudo systemctl restart docker",
+             "# then start the container again"});
   if (d.works || !f.system.container.empty()) return;  // a container in WSL may just not have been given the card
   if (!f.wsl.dxg) {
     d.error("wsl_no_gpu_device", "This WSL has no /dev/dxg: it is WSL 1, or a kernel without Windows' GPU driver.",

@@ -8,6 +8,7 @@
 namespace env_check {
 
 bool fits(const DeviceCode& code, int arch) {
+  if (code.kind == "lto") return false;  // no card runs it before it is linked
   if (code.suffix == "a") return code.arch == arch;
   const bool same_major = code.arch / 10 == arch / 10;
   if (code.suffix == "f" || code.kind == "cubin") return same_major && code.arch <= arch;
@@ -35,7 +36,7 @@ CodeFit best_fit(const std::vector<DeviceCode>& code, int arch, const Version& d
 std::string code_name(const DeviceCode& code) {
   if (code.kind == "ptx")
     return fmt::format("compute_{}{} (PTX {}.{})", code.arch, code.suffix, code.isa_major, code.isa_minor);
-  return fmt::format("sm_{}{}", code.arch, code.suffix);
+  return fmt::format("{}_{}{}", code.kind == "lto" ? "lto" : "sm", code.arch, code.suffix);
 }
 
 std::string code_list(const std::vector<DeviceCode>& code) {
@@ -99,6 +100,9 @@ Version driver_cuda(const Facts& facts) {
   const auto plausible = [](const std::optional<int>& number) {
     return number && *number >= 1000 && *number < 1000000;
   };
+  // A libcuda of another version than the module's is refused (803): its number is not the driver's.
+  if (facts.driver.init_result == 803 && !facts.module.version.empty())
+    return cuda_of_driver(Version(facts.module.version));
   if (plausible(facts.driver.version)) return cuda_version(*facts.driver.version);
   if (plausible(facts.nvml.cuda_version)) return cuda_version(*facts.nvml.cuda_version);
   return {};

@@ -52,6 +52,13 @@ const DeviceNode* Diagnosis::node(const std::string& path) const {
   return nullptr;
 }
 
+bool Diagnosis::card_node() const {
+  const std::string start = "/dev/nvidia";
+  return std::any_of(f.nodes.begin(), f.nodes.end(), [&](const DeviceNode& n) {
+    return n.path.rfind(start, 0) == 0 && n.path.find_first_of("0123456789") == start.size();
+  });
+}
+
 bool Diagnosis::any_node_error(const std::string& error) const { return !nodes_with(error).empty(); }
 
 std::string Diagnosis::nodes_with(const std::string& error) const {
@@ -85,8 +92,20 @@ Lines Diagnosis::install(const std::string& apt, const std::string& dnf) const {
   return {"sudo apt-get install " + apt};
 }
 
+// Never older than what the cards need, and no proposal where no driver of that age still runs a card.
 Lines Diagnosis::install_driver(const std::string& at_least) const {
-  const std::string wanted = at_least.empty() ? "" : fmt::format(" {} or newer", at_least);
+  std::string least = at_least, last_of_card;
+  for (const Card& card : f.system.tegra ? std::vector<Card>() : cards_of(f)) {
+    const int last = last_driver_for(card.arch);
+    if (last > 0 && Version(at_least).major() > last)
+      return {
+          fmt::format("# no newer driver helps: {} (sm_{}) is supported up to driver {}", card.name, card.arch, last)};
+    if (last > 0) last_of_card = std::to_string(last);
+    const std::string first = card.arch >= 100 ? driver_for_toolkit(first_nvcc_for(card.arch), f.system.wsl) : "";
+    if (Version(first) > Version(least)) least = first;
+  }
+  std::string wanted = least.empty() ? "" : fmt::format(" {} or newer", least);
+  if (!last_of_card.empty()) wanted += fmt::format(", at most {}, the last for this card", last_of_card);
   if (f.system.wsl)
     return {
         fmt::format("# on Windows (not inside WSL): install NVIDIA's Windows driver{}, then in PowerShell:", wanted),
@@ -97,12 +116,17 @@ Lines Diagnosis::install_driver(const std::string& at_least) const {
   if (f.system.tegra) return {"# flash or upgrade JetPack: on a Jetson the driver is part of it"};
   const std::string comment = "# NVIDIA driver" + (wanted.empty() ? std::string(", newest") : wanted) + ":";
   if (is_distribution({"ubuntu", "linuxmint", "pop"})) return {comment, "sudo ubuntu-drivers install", "sudo reboot"};
+  const std::string guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide";
+  if (is_distribution({"debian"}) && Version(least).major() >= 550)  // Debian 12 has 535, Debian 13 550
+    return {comment + " Debian's own is older; add NVIDIA's repository, " + guide, "sudo apt-get install nvidia-open",
+            "sudo reboot"};
   if (is_distribution({"debian"}))
     return {comment + " (Debian: with the non-free components, or from NVIDIA's own repository)",
             "sudo apt-get install nvidia-driver", "sudo reboot"};
   if (is_distribution({"arch", "manjaro", "endeavouros"}))
-    return {comment, "sudo pacman -S nvidia-open-dkms nvidia-utils"};
-  return {comment + " follow https://docs.nvidia.com/datacenter/tesla/driver-installation-guide"};
+    return last_of_card.empty() ? Lines{comment, "sudo pacman -S nvidia-open-dkms nvidia-utils"}
+                                : Lines{comment + " from the AUR, nvidia-" + last_of_card + "xx-dkms"};
+  return {comment + " follow " + guide};
 }
 
 Lines Diagnosis::install_toolkit(const Version& release) const {

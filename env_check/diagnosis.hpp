@@ -39,6 +39,7 @@ struct Diagnosis {
   bool any_error() const;
 
   const DeviceNode* node(const std::string& path) const;
+  bool card_node() const;  // /dev/nvidia0 or another number
   // Of the nodes that every program needs; those of MIG slices (/dev/nvidia-caps) are closed by right.
   bool any_node_error(const std::string& error) const;
   std::string nodes_with(const std::string& error) const;  // "/dev/nvidia0, /dev/nvidiactl"; "" without any
@@ -72,6 +73,7 @@ void check_not_loaded(Diagnosis& d);         // … it could not be loaded
 void check_versions(Diagnosis& d);           // … libraries and kernel module of different versions
 void check_wsl(Diagnosis& d);                // … Windows' side
 void check_hardware(Diagnosis& d);           // … card, kernel module, device files: when no card is found
+void check_left_out(Diagnosis& d);           // … when only some of the cards are found
 void check_container_devices(Diagnosis& d);  // … in a container, when no card is found
 void check_log(Diagnosis& d);                // … what the kernel's log says
 void check_memory(Diagnosis& d, const std::string& said);  // … error 2: which memory is full

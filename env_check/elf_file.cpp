@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "env_check/fatbin.hpp"
+#include "env_check/files.hpp"
+#include "env_check/tables.hpp"
 
 namespace env_check {
 namespace {
@@ -46,9 +48,15 @@ class Reader {
     char ar[8] = {};
     if (w.read(0, ar, 8) && std::memcmp(ar, "!<arch>\n", 8) == 0) return archive(w);
     if (!w.read(0, magic)) return fail("it is shorter than any program");
-    if (magic == kFatbinMagic) return read_fatbins(w, out_.binary);
+    if (magic == kFatbinMagic) {
+      out_.binary.kind = "fatbin";
+      return read_fatbins(w, out_.binary);
+    }
     if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return elf(w);
-    fail("it is neither an ELF file, an archive nor a fatbin");
+    if (std::memcmp(&magic, "#!", 2) == 0) return fail("it is a script: give the program or library that it starts");
+    if (std::memcmp(&magic, "MZ", 2) == 0) return fail("it is a Windows program");
+    if (std::memcmp(&magic, "PK", 2) == 0) return fail("it is a zip archive or wheel: give the .so files in it");
+    if (!ptx(w)) fail("it is neither an ELF file, an archive, a fatbin nor PTX");
   }
 
  private:
@@ -56,7 +64,28 @@ class Reader {
     if (out_.binary.error.empty()) out_.binary.error = why;
   }
 
+  // PTX as text: a line ".version 9.0" and a line ".target sm_90a", after comments.
+  bool ptx(const Window& w) {
+    std::string text(std::min<uint64_t>(w.size(), 16384), '\0');
+    if (!w.read(0, text.data(), text.size())) return false;
+    text.insert(0, "\n");
+    const std::string target = "\n.target sm_";
+    const Version isa(version_after(text, "\n.version "));
+    size_t at = text.find(target);
+    if (at == std::string::npos || !isa.known()) return false;
+    DeviceCode code;
+    code.kind = "ptx", code.isa_major = isa.major(), code.isa_minor = isa.minor();
+    for (at += target.size(); at < text.size() && text[at] >= '0' && text[at] <= '9' && code.arch < 10000; ++at)
+      code.arch = code.arch * 10 + (text[at] - '0');
+    if (at < text.size() && (text[at] == 'a' || text[at] == 'f')) code.suffix = text[at];
+    if (code.arch <= 0 || code.arch >= 10000) return false;
+    out_.binary.kind = "ptx";
+    add_code(code, out_.binary);
+    return true;
+  }
+
   void archive(const Window& w) {
+    out_.binary.kind = "archive";
     uint64_t at = 8;
     char header[60];
     for (size_t members = 0; members < 100000 && w.read(at, header, sizeof header); ++members) {
@@ -83,6 +112,8 @@ class Reader {
     if (ident[EI_DATA] != ELFDATA2LSB) return fail("it is a big-endian file");
     if (ident[EI_CLASS] != ELFCLASS64) return fail("it is a 32-bit file: CUDA programs are 64-bit");
     if (!w.read(0, h)) return fail("its ELF header is cut short");
+    if (out_.binary.kind.empty())
+      out_.binary.kind = h.e_machine == kMachineCuda ? "cubin" : h.e_type == ET_REL ? "object" : "program";
     if (h.e_machine == kMachineCuda) return cubin(w, h);
     if (h.e_shoff == 0) return fail("it has no section table (stripped too far)");
     if (h.e_shentsize != sizeof(Elf64_Shdr)) return fail("its section table has an unknown form");
@@ -171,16 +202,6 @@ ElfDetails read_binary(const std::string& path, bool device_code) {
   }
   Reader(out, device_code).file(Window(fd, 0, size));
   close(fd);
-  const std::string origin = path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
-  for (std::string* folders : {&out.rpath, &out.runpath})
-    for (const auto& [name, with] : {std::pair<std::string, std::string>{"${ORIGIN}", origin},
-                                     {"$ORIGIN", origin},
-                                     {"${LIB}", "lib/" + out.binary.machine + "-linux-gnu"},
-                                     {"$LIB", "lib/" + out.binary.machine + "-linux-gnu"}})
-      for (size_t at = folders->find(name); at != std::string::npos; at = folders->find(name, at)) {
-        folders->replace(at, name.size(), with);
-        at += with.size();
-      }
   return out;
 }
 

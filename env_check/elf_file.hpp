@@ -10,7 +10,7 @@ namespace env_check {
 
 // Never throws for what is in the file: `error` says what was wrong, and the rest holds what could be read before.
 // Fills path, machine, elf_bits and code of `binary`; `needed` are the names of DT_NEEDED, and `rpath` and `runpath` the
-// folders of DT_RPATH and DT_RUNPATH with $ORIGIN and $LIB replaced.
+// texts of DT_RPATH and DT_RUNPATH.
 struct ElfDetails {
   Binary binary;
   std::vector<std::string> needed;

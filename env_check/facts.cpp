@@ -182,7 +182,8 @@ Facts load_facts(const std::string& path) {
     throw BadInput(fmt::format("{}: expected a facts file, found one nested deeper than {} levels", path, deepest));
   const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) throw BadInput(fmt::format("{}: expected JSON as --save-facts writes it", path));
-  return facts_from_json(parsed, path);
+  const bool report = parsed.is_object() && parsed.contains("verdict") && parsed.contains("facts");
+  return facts_from_json(report ? parsed["facts"] : parsed, path);
 }
 
 }  // namespace env_check

@@ -1,6 +1,6 @@
-// What a program without any rights can see of a machine's CUDA installation, as plain data. gather() fills it, diagnose() reads it, and JSON carries it from the machine that is ill to a machine where somebody
-// can think. A value that could not be read stays "unknown" (an empty optional or an empty string), which is never the
-// same as "no": diagnose() draws no conclusion from it.
+// What a program without any rights can see of a machine's CUDA installation, as plain data: gather() fills it,
+// diagnose() reads it, and JSON carries it to a machine where somebody can think. A value that could not be read stays
+// "unknown" (an empty optional or string), which is never the same as "no": diagnose() draws no conclusion from it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -30,6 +30,8 @@ struct System {
   bool sys_admin = false;                  // CAP_SYS_ADMIN is effective
   std::optional<bool> secure_boot;         // from the EFI variable
   std::string glibc;                       // "2.36"
+  std::vector<std::string> hwcaps;         // glibc-hwcaps of this processor, best first: x86-64-v3, x86-64-v2
+  std::optional<int> pci_functions;        // listed on the bus, of any vendor; unknown when it cannot be listed
   int suspends = 0;                        // successful suspends since boot
   std::optional<int64_t> address_limit;    // RLIMIT_AS in kB; unknown when unlimited
   std::string firmware_path;               // firmware_class.path= of the kernel command line
@@ -94,12 +96,15 @@ struct Toolkit {
   std::string nvcc;                // as found
   std::string version;             // 13.0.88; "" when nvcc did not answer
   std::string error;               // why it did not
+  std::string machine;             // of the file itself: x86_64, aarch64; "" for a script
   std::string ptxas;               // version of bin/ptxas beside it
   std::string from;                // CUDACXX, PATH, CUDA_HOME, CUDA_PATH, CONDA_PREFIX or a folder
   std::optional<bool> headers;     // cuda_runtime.h is where this nvcc looks
   std::optional<bool> runtime;     // so is libcudart
   std::vector<std::string> archs;  // nvcc --list-gpu-code: 75, 80, …
   std::optional<int> gcc_max;      // newest gcc its crt/host_config.h admits
+  // Whether its crt/math_functions.h declares these two as newer C libraries do.
+  std::optional<bool> cospi_guarded, rsqrt_guarded;
 };
 
 struct Compiler {
@@ -171,7 +176,7 @@ struct Containers {
 
 // One kind of device code in a file.
 struct DeviceCode {
-  std::string kind;                  // cubin or ptx
+  std::string kind;                  // cubin, ptx, or lto: intermediate code that a link makes into cubins
   int arch = 0;                      // 75, 80, 90, 120
   std::string suffix;                // "", "a" (this card only), "f" (this family)
   int isa_major = 0, isa_minor = 0;  // PTX: the ISA version of the text
@@ -190,6 +195,7 @@ struct NeededLibrary {
 struct Binary {
   std::string path;
   std::string error;  // why it could not be read (in full)
+  std::string kind;   // program (or shared library), object, archive, fatbin, cubin, ptx; "" unknown
   std::string machine;
   int elf_bits = 0;
   std::vector<DeviceCode> code;
@@ -240,12 +246,5 @@ Facts facts_from_json(const nlohmann::json& json, const std::string& origin);
 
 // The same from a file: not readable, larger than 16 MiB or not JSON is BadInput too.
 Facts load_facts(const std::string& path);
-
-// `json` with home folders, user names and the host name replaced in every string, fit for a public report.
-struct Identity {
-  std::string user, host, home;
-};
-Identity this_identity();
-nlohmann::json redacted(const nlohmann::json& json, const Identity& identity);
 
 }  // namespace env_check

@@ -13,7 +13,8 @@ void fields_of(S& s, V&& visit, const System*) {
   visit("overcommit", s.overcommit), visit("jit_cache_writable", s.jit_cache_writable);
   visit("tegra", s.tegra), visit("root", s.root);
   visit("sudo", s.sudo), visit("sys_admin", s.sys_admin), visit("secure_boot", s.secure_boot);
-  visit("glibc", s.glibc), visit("suspends", s.suspends), visit("address_limit", s.address_limit);
+  visit("glibc", s.glibc), visit("hwcaps", s.hwcaps), visit("pci_functions", s.pci_functions);
+  visit("suspends", s.suspends), visit("address_limit", s.address_limit);
   visit("firmware_path", s.firmware_path), visit("firmware_path_missing", s.firmware_path_missing);
   visit("cmake", s.cmake), visit("fabric_manager", s.fabric_manager);
   visit("fabric_manager_version", s.fabric_manager_version);
@@ -47,6 +48,7 @@ void fields_of(S& s, V&& visit, const Toolkit*) {
   visit("root", s.root), visit("nvcc", s.nvcc), visit("version", s.version), visit("error", s.error);
   visit("ptxas", s.ptxas), visit("from", s.from), visit("headers", s.headers), visit("runtime", s.runtime),
       visit("archs", s.archs), visit("gcc_max", s.gcc_max);
+  visit("machine", s.machine), visit("cospi_guarded", s.cospi_guarded), visit("rsqrt_guarded", s.rsqrt_guarded);
 }
 template <class S, class V>
 void fields_of(S& s, V&& visit, const Compiler*) {
@@ -103,7 +105,8 @@ void fields_of(S& s, V&& visit, const NeededLibrary*) {
 }
 template <class S, class V>
 void fields_of(S& s, V&& visit, const Binary*) {
-  visit("path", s.path), visit("error", s.error), visit("machine", s.machine), visit("elf_bits", s.elf_bits);
+  visit("path", s.path), visit("error", s.error), visit("kind", s.kind), visit("machine", s.machine);
+  visit("elf_bits", s.elf_bits);
   visit("code", s.code), visit("needed", s.needed);
 }
 template <class S, class V>

@@ -20,6 +20,7 @@ struct EntryHeader {  // the 48 bytes of an entry's header that are understood
   uint32_t name, name_length;
   uint64_t flags;
 };
+enum : uint16_t { kPtx = 1, kCubin = 2, kLto = 8 };
 static_assert(sizeof(FatbinHeader) == 16 && sizeof(EntryHeader) == 48, "the layout on disk");
 
 void fail(Binary& out, const char* why) {
@@ -32,13 +33,14 @@ void entries(const Window& w, Binary& out) {
   while (w.read(at, e)) {
     if (e.header_size < sizeof e || e.header_size > 65536 || !w.holds(at + e.header_size, e.size))
       return fail(out, "a fatbin entry is cut short");
-    if ((e.kind == 1 || e.kind == 2) && e.arch > 0 && e.arch < 10000) {
+    const bool known = e.kind == kPtx || e.kind == kCubin || e.kind == kLto;
+    if (known && e.arch > 0 && e.arch < 10000) {
       DeviceCode code;
-      code.kind = e.kind == 1 ? "ptx" : "cubin";
+      code.kind = e.kind == kPtx ? "ptx" : e.kind == kCubin ? "cubin" : "lto";
       code.arch = static_cast<int>(e.arch);
       if (e.flags & 0x100000) code.suffix = "a";
       if (e.flags & 0x200000) code.suffix = "f";
-      if (e.kind == 1) code.isa_major = e.major, code.isa_minor = e.minor;
+      if (e.kind == kPtx) code.isa_major = e.major, code.isa_minor = e.minor;
       add_code(code, out);
     }
     at += e.header_size + e.size;

@@ -36,6 +36,18 @@ vector<string> split(const string& text, char separator) {
   return parts;
 }
 
+vector<string> search_folders(const string& path, const string& separators) {
+  vector<string> folders;
+  if (path.empty()) return folders;
+  size_t start = 0;
+  for (size_t at = 0; at <= path.size(); ++at) {
+    if (at < path.size() && !contains(separators, string(1, path[at]))) continue;
+    folders.push_back(at > start ? path.substr(start, at - start) : ".");
+    start = at + 1;
+  }
+  return folders;
+}
+
 string env_or_empty(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";

@@ -9,6 +9,8 @@ namespace env_check {
 bool starts_with(const std::string& text, const std::string& start);
 bool contains(const std::string& text, const std::string& part);
 std::string trimmed(std::string text);
+// The folders of a search path as ld.so reads it: an empty entry is the current folder, an empty path has none.
+std::vector<std::string> search_folders(const std::string& path, const std::string& separators = ":");
 std::vector<std::string> split(const std::string& text, char separator);
 std::optional<int> integer(const std::string& text, int base = 10);  // the whole text, white space aside
 

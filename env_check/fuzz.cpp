@@ -17,6 +17,7 @@
 #include "env_check/diagnose.hpp"
 #include "env_check/gather_parts.hpp"
 #include "env_check/options.hpp"
+#include "env_check/redact.hpp"
 #include "env_check/report.hpp"
 #include "env_check/test_support.hpp"
 
@@ -31,7 +32,8 @@ void report(const Facts& facts) {
   style.verbose = true;
   text_report(facts, findings, style);
   json_report(facts, findings).dump(-1, ' ', true, json::error_handler_t::replace);
-  redacted(to_json(facts), {"alice", "box.example", "/home/alice"}).dump(-1, ' ', true, json::error_handler_t::replace);
+  redacted(to_json(facts), {"alice", "box.example", "/home/alice", "/vol1/alice"})
+      .dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 void facts_file(const std::string& text) {
@@ -103,6 +105,7 @@ void answers(const std::string& text) {
   Facts facts;
   gather_python(facts, text);
   gather_toolkit_answers(facts, text);
+  cached_libraries(text, {"x86-64-v3", "x86-64-v2"});
   report(facts);
   try {
     std::vector<std::string> words;

@@ -22,7 +22,9 @@ using std::vector;
 void gather_pci(Facts& facts, const GatherOptions& options) {
   const auto at = [&](const string& path) { return options.root + path; };
   const string folder = at("/sys/bus/pci/devices/");
-  for (const string& bdf : names_in(folder)) {
+  const vector<string> functions = names_in(folder);
+  if (!functions.empty()) facts.system.pci_functions = static_cast<int>(functions.size());
+  for (const string& bdf : functions) {
     const string device = folder + bdf;
     if (integer(read_text(device + "/vendor", 64), 16) != 0x10de) continue;
     PciDevice p;

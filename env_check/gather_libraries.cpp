@@ -59,19 +59,33 @@ bool is_searched(const Facts& facts, const string& folder) {
 
 }  // namespace
 
+vector<string> cached_libraries(const string& text, const vector<string>& hwcaps) {
+  vector<string> paths, plain;
+  vector<vector<string>> variants(hwcaps.size());
+  for (const string& line : split(text, '\n')) {
+    const size_t arrow = line.find(" => "), cap = line.find(", hwcap: \"");
+    if (arrow == string::npos) continue;
+    const string path = line.substr(arrow + 4);
+    if (cap >= arrow) plain.push_back(path);
+    for (size_t i = 0; i < hwcaps.size() && cap < arrow; ++i)
+      if (line.compare(cap + 10, hwcaps[i].size() + 1, hwcaps[i] + "\"") == 0) variants[i].push_back(path);
+  }
+  for (const vector<string>& variant : variants) paths.insert(paths.end(), variant.begin(), variant.end());
+  paths.insert(paths.end(), plain.begin(), plain.end());
+  return paths;
+}
+
 void gather_libraries(Facts& facts, const GatherOptions& options) {
   const auto at = [&](const string& path) { return options.root + path; };
-  for (const string& folder : split(env_or_empty("LD_LIBRARY_PATH"), ':'))
-    if (!folder.empty()) folder_libraries(facts, folder, "LD_LIBRARY_PATH");
+  for (const string& folder : search_folders(env_or_empty("LD_LIBRARY_PATH"), ":;")) {
+    for (const string& variant : facts.system.hwcaps)
+      folder_libraries(facts, folder + "/glibc-hwcaps/" + variant, "LD_LIBRARY_PATH");
+    folder_libraries(facts, folder, "LD_LIBRARY_PATH");
+  }
   for (const char* ldconfig : {"/sbin/ldconfig", "/usr/sbin/ldconfig"}) {
     if (!options.root.empty() || !is_program(ldconfig)) continue;
-    // "	libcuda.so.1 (libc6,x86-64) => /lib/x86_64-linux-gnu/libcuda.so.1"
-    for (const string& line : split(output_of({ldconfig, "-p"}, options.program_limit), '\n')) {
-      const size_t arrow = line.find(" => ");
-      if (arrow == string::npos) continue;
-      const string path = line.substr(arrow + 4);
+    for (const string& path : cached_libraries(output_of({ldconfig, "-p"}, options.program_limit), facts.system.hwcaps))
       if (wanted(base_name(path))) add_library(facts, path, "cache");
-    }
     break;
   }
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"})

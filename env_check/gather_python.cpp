@@ -14,7 +14,9 @@ using std::string;
 
 namespace {
 constexpr char kScript[] = R"py(
-import importlib.util, json, os, sys
+import sys
+sys.path = [folder for folder in sys.path if folder]  # not the current folder: a json.py or torch there is no program's
+import importlib.util, json, os
 out = {"python": sys.executable}
 try:
     spec = importlib.util.find_spec("torch")

@@ -9,6 +9,7 @@
 
 #include "env_check/files.hpp"
 #include "env_check/gather_parts.hpp"
+#include "env_check/tables.hpp"
 
 namespace env_check {
 
@@ -80,6 +81,23 @@ string service() {
   return std::getenv("INVOCATION_ID") && !isatty(STDIN_FILENO) ? "systemd" : "";
 }
 
+// The folders below glibc-hwcaps that ld.so looks into on this processor (glibc 2.33 and later), best first.
+std::vector<string> hwcaps(const string& cpuinfo) {
+  const size_t at = cpuinfo.find("\nflags");
+  const string flags = at == string::npos ? "" : cpuinfo.substr(at, cpuinfo.find('\n', at + 1) - at) + " ";
+  const std::pair<const char*, std::vector<const char*>> levels[] = {
+      {"x86-64-v2", {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}},
+      {"x86-64-v3", {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"}},
+      {"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}}};
+  std::vector<string> names;
+  for (const auto& [name, needed] : levels) {
+    for (const char* flag : needed)
+      if (!contains(flags, string(" ") + flag + " ")) return names;
+    names.insert(names.begin(), name);
+  }
+  return names;
+}
+
 // Laptops with two GPUs: the choice of prime-select (Ubuntu), or a card that bbswitch or ACPI has switched off.
 string prime(const string& root) {
   if (contains(read_text(root + "/proc/acpi/bbswitch", 256), "OFF")) return "off";
@@ -149,7 +167,9 @@ void gather_system(Facts& facts, const GatherOptions& options) {
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     s.address_limit = static_cast<int64_t>(limit.rlim_cur / 1024);
   s.overcommit = integer(read_text(at("/proc/sys/vm/overcommit_memory"), 64));
-  s.virtual_machine = contains(read_text(at("/proc/cpuinfo"), 16384), " hypervisor");
+  const string cpuinfo = read_text(at("/proc/cpuinfo"), 16384);
+  s.virtual_machine = contains(cpuinfo, " hypervisor");
+  if (Version(s.glibc) >= Version(2, 33)) s.hwcaps = hwcaps("\n" + cpuinfo);
   s.fabric_manager_version = fabric_manager_version(options.root);
   s.prime = prime(options.root);
   s.jit_cache_writable = jit_cache_writable();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "env_check/child.hpp"
+#include "env_check/elf_file.hpp"
 #include "env_check/files.hpp"
 #include "env_check/gather_parts.hpp"
 #include "env_check/tables.hpp"
@@ -65,6 +66,14 @@ string file_in(const vector<string>& folders, const string& name) {
   return "";
 }
 
+// Whether an exception specification stands after a declaration, as newer C libraries demand.
+std::optional<bool> guarded(const string& header, const string& declaration) {
+  const size_t at = header.find(declaration), end = header.find(';', at);
+  if (at == string::npos || end == string::npos) return std::nullopt;
+  const size_t after = at + declaration.size();
+  return !trimmed(header.substr(after, end - after)).empty();
+}
+
 void describe(Toolkit& t, const string& version_text, const string& plan_text, const string& archs) {
   t.version = release_of(version_text);
   const Plan plan = plan_of(plan_text);
@@ -80,6 +89,11 @@ void describe(Toolkit& t, const string& version_text, const string& plan_text, c
     folders.push_back(t.root + "/targets/" + target + "/include");
   if (const string header = file_in(folders, "crt/host_config.h"); !header.empty())
     t.gcc_max = integer(version_after(read_text(header, 1 << 20), "__GNUC__ > "));
+  if (const string header = file_in(folders, "crt/math_functions.h"); !header.empty()) {
+    const string text = read_text(header, 4 << 20);
+    t.cospi_guarded = guarded(text, " cospi(double x)");
+    t.rsqrt_guarded = guarded(text, " rsqrt(double x)");
+  }
   for (const string& word : split(archs, '\n'))  // "sm_75"
     if (starts_with(word, "sm_") && word.size() < 12 && t.archs.size() < 100)
       t.archs.push_back(trimmed(word).substr(3));
@@ -146,6 +160,28 @@ void compilers(Facts& facts, const GatherOptions& options) {
   }
 }
 
+// NVIDIA's wheels: site-packages/nvidia/cu13/bin/nvcc, before CUDA 13 nvidia/cuda_nvcc/bin/nvcc.
+vector<string> wheel_nvccs(const string& environment) {
+  vector<string> paths;
+  if (environment.empty()) return paths;
+  for (const string& python : names_in(environment + "/lib", 100)) {
+    const string folder = environment + "/lib/" + python + "/site-packages/nvidia/";
+    for (const string& part : names_in(folder, 100)) paths.push_back(folder + part + "/bin/nvcc");
+  }
+  return paths;
+}
+
+// hpc_sdk/Linux_x86_64/25.7/cuda/12.9/bin/nvcc
+vector<string> hpc_sdk_nvccs(const string& root) {
+  vector<string> paths;
+  for (const string& platform : names_in(root, 20))
+    for (const string& release : names_in(root + "/" + platform, 100)) {
+      const string folder = root + "/" + platform + "/" + release + "/cuda/";
+      for (const string& version : names_in(folder, 20)) paths.push_back(folder + version + "/bin/nvcc");
+    }
+  return paths;
+}
+
 }  // namespace
 
 void gather_toolkit_answers(Facts& facts, const string& text) {
@@ -164,11 +200,13 @@ void gather_toolkits(Facts& facts, const GatherOptions& options) {
     t.nvcc = nvcc;
     t.from = from;
     t.root = parent(parent(real.empty() ? nvcc : real));
+    t.machine = elf_kind(nvcc).machine;
     facts.toolkits.push_back(t);
   };
   facts.path_nvcc = find_on_path("nvcc");
   // The order of cmake/cuda_architectures.cmake.
-  add(find_on_path(env_or_empty("CUDACXX")), "CUDACXX");
+  const string cudacxx = trimmed(env_or_empty("CUDACXX"));  // options may follow the name
+  add(find_on_path(cudacxx.substr(0, cudacxx.find(' '))), "CUDACXX");
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const string home = env_or_empty(name); is_program(home + "/bin/nvcc")) {
       facts.homes_with_nvcc.push_back(name);
@@ -184,6 +222,8 @@ void gather_toolkits(Facts& facts, const GatherOptions& options) {
   for (const string& version : versions)
     add(at("/usr/local/cuda-" + version) + "/bin/nvcc", "/usr/local/cuda-" + version);
   if (const string prefix = env_or_empty("CONDA_PREFIX"); !prefix.empty()) add(prefix + "/bin/nvcc", "CONDA_PREFIX");
+  for (const string& nvcc : wheel_nvccs(env_or_empty("VIRTUAL_ENV"))) add(nvcc, "pip");
+  for (const string& nvcc : hpc_sdk_nvccs(at("/opt/nvidia/hpc_sdk"))) add(nvcc, "HPC SDK");
   for (const char* folder : {"/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"}) add(at(folder) + "/bin/nvcc", folder);
 
   struct stat link {};

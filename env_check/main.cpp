@@ -1,6 +1,7 @@
 // env_check: says what is wrong with driver, toolkit or architecture, how it knows, and what to type.
 //
 // Exit status and options: kUsage in options.cpp.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "env_check/diagnose.hpp"
 #include "env_check/gather.hpp"
 #include "env_check/options.hpp"
+#include "env_check/redact.hpp"
 #include "env_check/report.hpp"
 
 namespace {
@@ -62,9 +64,16 @@ int run(const env_check::Options& options) {
   return env_check::healthy(findings) ? kOk : kCheckFailed;
 }
 
+// A file opened as descriptor 0, 1 or 2 would be lost in the children, which have /dev/null there.
+void open_standard_files() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_files();
   try {
     return run(env_check::parse_options({argv + 1, argv + argc}));
   } catch (const std::exception& e) {

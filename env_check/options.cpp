@@ -17,7 +17,7 @@ const char kUsage[] =
   --json             everything as JSON
   --no-python        do not look for PyTorch
   --save-facts FILE  write the facts for a bug report, without user names, host name and home folders
-  --facts FILE       diagnose the facts of such a file instead of this machine
+  --facts FILE       diagnose the facts of such a file (or of one that --json wrote) instead of this machine
   --help             this text
 
 Exit status: 0 healthy, 1 trouble found, 2 wrong usage or an unreadable facts file.

@@ -86,7 +86,7 @@ std::vector<std::string> libraries(const Binary& b) {
   std::vector<std::string> lines;
   const bool own_runtime = std::any_of(b.needed.begin(), b.needed.end(),
                                        [](const NeededLibrary& n) { return n.name.rfind("libcudart.so", 0) == 0; });
-  if (!b.code.empty() && !own_runtime && b.machine != "cuda") lines.push_back("libcudart: linked into the file");
+  if (!b.code.empty() && !own_runtime && b.kind == "program") lines.push_back("libcudart: linked into the file");
   for (const NeededLibrary& n : b.needed) {
     std::string line = n.name + " → " + (n.path.empty() ? "not found" : n.path + " (" + n.why + ")");
     if (!n.real.empty() && n.real != n.path) line += ", which is " + n.real;

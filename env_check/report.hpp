@@ -26,7 +26,7 @@ std::string text_report(const Facts& facts, const std::vector<Finding>& findings
 //  "counters": {"readable": true | false | null, "how": [], "fix": []},
 //  "python": null | {"path", "torch", "cuda", "code": [], "cards": []},
 //  "cards": [{"name", "arch", "guessed"}],
-//  "programs": [{"path", "code": [], "cards": [{"arch", "fit": "runs" | "jit" | "ptx_too_new" | "no_code"}],
+//  "programs": [{"path", "kind", "error", "code": [], "cards": [{"arch", "fit": "runs" | "jit" | "ptx_too_new" | "no_code"}],
 //                "libraries": [{"name", "path", "why"}]}],
 //  "facts": {…}}
 // Keys may be added; one that is taken away or changes its meaning raises "schema".

@@ -88,8 +88,12 @@ json json_report(const Facts& facts, const std::vector<Finding>& findings) {
   for (const Card& card : cards_of(facts))
     out["cards"].push_back({{"name", card.name}, {"arch", card.arch}, {"guessed", card.guessed}});
   for (const Binary& b : facts.binaries) {
-    json program = {
-        {"path", b.path}, {"code", names(b.code)}, {"cards", fits(facts, b.code)}, {"libraries", json::array()}};
+    json program = {{"path", b.path},
+                    {"kind", b.kind},
+                    {"error", b.error},
+                    {"code", names(b.code)},
+                    {"cards", fits(facts, b.code)},
+                    {"libraries", json::array()}};
     for (const NeededLibrary& n : b.needed)
       program["libraries"].push_back({{"name", n.name}, {"path", n.path}, {"why", n.why}});
     out["programs"].push_back(program);

@@ -189,6 +189,12 @@ std::optional<int> arch_of_pci(int device_id) {
   return arch;
 }
 
+int last_driver_for(int arch) {
+  for (const json& row : cards()["last_drivers"])
+    if (arch < arch_of_cc(text_of(row, "below"))) return row.at("branch").get<int>();
+  return 0;
+}
+
 std::string cards_of_arch(int arch) {
   for (const json& row : cards()["names"])
     if (arch_of_cc(text_of(row, "cc")) == arch) return text_of(row, "cards");

@@ -65,6 +65,8 @@ Version cuda_of_ptx(const Version& isa);
 
 // Compute capability × 10 (86) by PCI device id; nothing if the id is in no range.
 std::optional<int> arch_of_pci(int device_id);
+int last_driver_for(int arch);        // branch of the last driver that runs this card: 470; 0 while none has dropped it
+int last_driver_for(int arch);        // newest branch that runs this card: 470; 0 while none has dropped it
 std::string cards_of_arch(int arch);  // "H100, H200 …"
 
 struct ErrorCode {

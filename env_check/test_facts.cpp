@@ -6,6 +6,7 @@
 
 #include "common/error.hpp"
 #include "env_check/diagnose.hpp"
+#include "env_check/redact.hpp"
 #include "env_check/report.hpp"
 #include "env_check/test_harness.hpp"
 #include "env_check/test_support.hpp"
@@ -44,6 +45,7 @@ TEST_CASE("env_check facts survive the way through JSON") {
   f.driver.devices.push_back({"card", 9, 0, "GPU-1", "0000:01:00.0", 0, std::nullopt});
   f.binaries.push_back({"./a",
                         "",
+                        "program",
                         "x86_64",
                         64,
                         {cubin(80), ptx(80, 9, 0)},
@@ -79,6 +81,14 @@ TEST_CASE("env_check refuses absurd facts files with one line") {
   CHECK(holds(complaint("/"), "/: expected a facts file"));
   // The message is one line even if the file's own text is not.
   CHECK(bad_input("{\"system\": \"a\\nb\"}").find('\n') == std::string::npos);
+}
+
+TEST_CASE("env_check takes a report of --json as facts too") {
+  Facts f;
+  f.driver.state = "answered", f.driver.version = 12080;
+  TemporaryFolder folder;
+  const std::string path = folder.write("report.json", json_report(f, diagnose(f)).dump());
+  CHECK(load_facts(path).driver.version == 12080);
 }
 
 TEST_CASE("env_check: deeply nested facts neither crash nor pass") {
@@ -169,7 +179,7 @@ TEST_CASE("env_check diagnoses facts with extreme values without crashing") {
 }
 
 TEST_CASE("env_check saves no names and no home folders") {
-  const Identity id{"alice", "alicebox", "/home/alice"};
+  const Identity id{"alice", "alicebox", "/home/alice", "/vol1/people/a123"};
   Facts f;
   f.environment["LD_LIBRARY_PATH"] = "/home/alice/cuda/lib64:/home/bob/x:/mnt/c/Users/Alice W/y:/data/alice/z";
   f.environment["CUDA_HOME"] = "/home/alice";
@@ -177,11 +187,16 @@ TEST_CASE("env_check saves no names and no home folders") {
   f.toolkits.push_back({});
   f.toolkits[0].root = "/scratch/alice.old/cuda";
   f.toolkits[0].nvcc = "/opt/malice/nvcc";
+  f.toolkits[0].error = "/vol1/people/a123/x";
+  f.environment["CUDA_MPS_PIPE_DIRECTORY"] = "/tmp/mps_alice/alice-env";
   const std::string text = redacted(to_json(f), id).dump();
   CHECK(text.find("bob") == std::string::npos);
   CHECK(text.find("Alice W") == std::string::npos);
   CHECK(text.find("alicebox") == std::string::npos);
   CHECK(text.find("/alice") == std::string::npos);
+  CHECK(text.find("_alice") == std::string::npos);
+  CHECK(text.find("alice-") == std::string::npos);
+  CHECK(text.find("a123") == std::string::npos);
   CHECK(text.find("alicexander") == std::string::npos);
   CHECK(text.find("~/cuda/lib64") != std::string::npos);
   CHECK(text.find("/opt/malice/nvcc") != std::string::npos);
@@ -191,6 +206,8 @@ TEST_CASE("env_check saves no names and no home folders") {
 TEST_CASE("env_check: a user called like an ordinary word does not garble the facts") {
   Facts f;
   f.driver.path = "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1";
-  const json out = redacted(to_json(f), {"nvidia", "ubuntu", "/home/nvidia"});
+  const json out = redacted(to_json(f), {"nvidia", "ubuntu", "/home/nvidia", ""});
   CHECK(out["driver"]["path"] == "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1");
+  f.driver.path = "/usr/lib/libnvidia-ml.so.1";
+  CHECK(redacted(to_json(f), {"ml", "gnu", "/home/ml", ""})["driver"]["path"] == "/usr/lib/libnvidia-ml.so.1");
 }

@@ -104,12 +104,33 @@ TEST_CASE("env_check reads cubins of both ages and members of an archive") {
   CHECK(code_list(b.code) == "sm_75, compute_80 (PTX 9.0), sm_90a, sm_120f, sm_61");
 }
 
+TEST_CASE("env_check reads what CUDA 11.8 wrote: compressed cubins and PTX, as its cuobjdump lists them") {
+  const Binary b = read_binary(ENV_CHECK_SAMPLES "/cuda_11_8.fatbin").binary;
+  CHECK(b.error.empty());
+  CHECK(b.kind == "fatbin");
+  CHECK(code_list(b.code) == "sm_80, sm_90, compute_52 (PTX 7.8)");
+}
+
+TEST_CASE("env_check reads PTX as text, and tells code for the link from code for a card") {
+  const Binary text = read("// made by hand\n.version 8.7\n.target sm_100a, debug\n.address_size 64\n");
+  CHECK(text.error.empty());
+  CHECK(text.kind == "ptx");
+  CHECK(code_list(text.code) == "compute_100a (PTX 8.7)");
+  CHECK_FALSE(read(".version 8.7\n.target sm_\n").error.empty());
+  CHECK_FALSE(read(".target sm_80\n").error.empty());
+  const Binary lto = read(fatbin(entry(8, 90, 0, 0, 0)));
+  CHECK(code_list(lto.code) == "lto_90");
+  CHECK(best_fit(lto.code, 90, Version()).fit == Fit::kNoCode);
+}
+
 TEST_CASE("env_check says what is wrong with a file that is no program") {
   CHECK(read_binary("/nonexistent").binary.error == "No such file or directory");
   CHECK(read_binary("/").binary.error == "it is not a regular file");
   CHECK(read_binary("/dev/null").binary.error == "it is not a regular file");
   CHECK_FALSE(read("").error.empty());
-  CHECK_FALSE(read("#!/bin/sh\necho\n").error.empty());
+  CHECK(holds(read("#!/bin/sh\necho\n").error, "it is a script"));
+  CHECK(read("MZ\x90\1").error == "it is a Windows program");
+  CHECK(holds(read("PK\3\4").error, "wheel"));
   CHECK(read(fatbin(entry(2, 75, 0, 0, 0)).substr(0, 60)).error == "a fatbin is cut short");
   std::string small = kSample;
   small[EI_CLASS] = ELFCLASS32;

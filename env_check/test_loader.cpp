@@ -1,4 +1,5 @@
 // Which libraries a program would load: what loader.cpp says against what the system's own loader says.
+#include <algorithm>
 #include <chrono>
 
 #include "env_check/child.hpp"
@@ -17,11 +18,19 @@ std::string by_ld_so(const std::string& program, const std::vector<std::string>&
   traced.push_back("LD_TRACE_LOADED_OBJECTS=1");
   const std::string text = Child::program({program}, false, traced).finish(std::chrono::seconds(20)).output;
   for (const std::string& line : split(text, '\n'))
-    if (const size_t at = line.find(name + " => "); at != std::string::npos) {
+    if (starts_with(line, "\t" + name + " (0x")) {  // found in the current folder: no path is printed
+      return name;
+    } else if (const size_t at = line.find(name + " => "); at != std::string::npos) {
       const std::string rest = line.substr(at + name.size() + 4);
       return rest.substr(0, rest.find(" (0x"));
     }
   return "";
+}
+
+Facts gather_without_driver() {
+  GatherOptions options;
+  options.ask_driver = options.python = false;
+  return gather(options);
 }
 
 NeededLibrary by_env_check(const std::string& program, const Facts& facts, const std::string& name) {
@@ -80,4 +89,48 @@ TEST_CASE("env_check follows a program's own libraries to the CUDA libraries the
   CHECK(by_env_check(ENV_CHECK_FAKE_RUNPATH, f, "libcuda.so.1").why == "cache");
   CHECK(gather_binary("/nonexistent", f).error == "No such file or directory");
   CHECK(gather_binary("/proc/self/exe", f).needed.empty());  // this test needs none of CUDA's
+}
+
+TEST_CASE("env_check finds a program's libraries where the loader does: links, variants, odd paths") {
+  const std::string name = "libcudart.so.12";
+  TemporaryFolder folder;
+  const std::string here = folder.path.string();
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    std::filesystem::create_directories((folder.path / to).parent_path());
+    std::filesystem::copy_file(real_path(from), folder.path / to);
+    return here + "/" + to;
+  };
+  Facts f = gather_without_driver();
+  const auto same = [&](const std::string& program, const std::string& path) {
+    f.environment.clear();
+    std::vector<std::string> environment = {"LD_LIBRARY_PATH", "LD_PRELOAD"};
+    if (!path.empty()) {
+      f.environment["LD_LIBRARY_PATH"] = path;
+      environment[0] = "LD_LIBRARY_PATH=" + path;
+    }
+    const std::string ours = by_env_check(program, f, name).path, theirs = by_ld_so(program, environment, name);
+    INFO(program << " with \"" << path << "\": " << ours << ", ld.so: " << theirs);
+    CHECK_FALSE(theirs.empty());
+    CHECK(real_path(ours) == real_path(theirs));
+    return ours;
+  };
+  const std::string plain = copy(ENV_CHECK_FAKE_CUDART, "plain/" + name);
+  copy(ENV_CHECK_FAKE_CUDART, "variants/" + name);
+  const std::string second = copy(ENV_CHECK_FAKE_CUDART, "variants/glibc-hwcaps/x86-64-v2/" + name);
+  const std::string chosen = same(ENV_CHECK_FAKE_RUNPATH, here + "/variants");
+  const auto& caps = f.system.hwcaps;
+  if (std::find(caps.begin(), caps.end(), "x86-64-v2") != caps.end()) CHECK(chosen == second);
+  CHECK(same(ENV_CHECK_FAKE_RUNPATH, "/nonexistent;" + here + "/plain") == plain);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path / "plain");  // an empty entry is the current folder
+  same(ENV_CHECK_FAKE_RUNPATH, ":/nonexistent");
+  std::filesystem::current_path(before);
+
+  // $ORIGIN of a program that is started through a link is the folder of the program itself.
+  copy(ENV_CHECK_FAKE_CUDART, "app/lib/" + name);
+  copy(ENV_CHECK_FAKE_MIDDLE, "app/lib/libenv_check_fake_middle.so");
+  copy(ENV_CHECK_FAKE_ORIGIN, "app/bin/program");
+  std::filesystem::create_directory(folder.path / "bin");
+  std::filesystem::create_symlink("../app/bin/program", folder.path / "bin/program");
+  CHECK(same(here + "/bin/program", "") != "");
 }

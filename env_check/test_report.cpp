@@ -60,8 +60,13 @@ TEST_CASE("env_check report: the JSON has exactly the keys and types of its sche
   f.driver.version = 12080;
   f.driver.devices.push_back({"card", 9, 0, "GPU-1", "0000:01:00.0", 0, 1});
   f.module.profiling_admin_only = true;
-  f.binaries.push_back(
-      {"./a", "", "x86_64", 64, {cubin(90, "a"), ptx(80, 8, 7)}, {{"libcudart.so.12", "/x", "cache", "", "", ""}}});
+  f.binaries.push_back({"./a",
+                        "",
+                        "program",
+                        "x86_64",
+                        64,
+                        {cubin(90, "a"), ptx(80, 8, 7)},
+                        {{"libcudart.so.12", "/x", "cache", "", "", ""}}});
   f.python = {"/usr/bin/python3", "/x/torch", "2.8.0", "12.8", "", {cubin(80)}};
   const json j = json_report(f, diagnose(f));
   CHECK(keys(j) == Keys{"cards", "counters", "cuda_architectures", "driver", "facts", "findings", "nvcc", "programs",
@@ -78,7 +83,7 @@ TEST_CASE("env_check report: the JSON has exactly the keys and types of its sche
   CHECK(keys(j["python"]) == Keys{"cards", "code", "cuda", "path", "torch"});
   CHECK(j["python"]["cards"][0]["fit"] == "no_code");
   CHECK(keys(j["cards"][0]) == Keys{"arch", "guessed", "name"});
-  CHECK(keys(j["programs"][0]) == Keys{"cards", "code", "libraries", "path"});
+  CHECK(keys(j["programs"][0]) == Keys{"cards", "code", "error", "kind", "libraries", "path"});
   CHECK(j["programs"][0]["code"] == json({"sm_90a", "compute_80 (PTX 8.7)"}));
   CHECK(j["programs"][0]["cards"] == json::array({{{"arch", 90}, {"fit", "runs"}}}));
   CHECK(j["programs"][0]["libraries"] ==
@@ -121,8 +126,8 @@ TEST_CASE("env_check report: nothing in the facts can steer the terminal") {
 TEST_CASE("env_check report: programs with the same code and libraries are shown together") {
   Facts f;
   for (const char* name : {"./step01", "./step02", "./step03"})
-    f.binaries.push_back({name, "", "x86_64", 64, {cubin(86)}, {}});
-  f.binaries.push_back({"./other", "", "x86_64", 64, {cubin(90)}, {}});
+    f.binaries.push_back({name, "", "program", "x86_64", 64, {cubin(86)}, {}});
+  f.binaries.push_back({"./other", "", "program", "x86_64", 64, {cubin(90)}, {}});
   const std::string text = text_report(f, {});
   CHECK(holds(text, "./step01 to ./step03 (3 programs)"));
   CHECK(holds(text, "program     ./other\n"));
