@@ -71,6 +71,9 @@ loops: ## count the instructions of the kernels' main loops into results/ (nvcc 
 plots: ## draw results/plots/*.svg from results/*.json (needs matplotlib)
 	@python3 tools/plots.py
 
+plot07: ## draw the error of an angle in fp16, bf16, fp32 over the position (needs matplotlib)
+	@python3 tools/plot_angles.py
+
 readme: ## write code, tables, figures and plots into the lessons
 	@python3 tools/sync_readme.py
 
@@ -86,5 +89,5 @@ format-check: ## stop at a file that clang-format would change
 clean: ## remove the build folders
 	@rm -rf build build-*
 
-.PHONY: help run test lab env_check ladder journal counters sizes peers loops plots readme gpu-check format format-check clean \
+.PHONY: help run test lab env_check ladder journal counters sizes peers loops plots plot07 readme gpu-check format format-check clean \
         $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS) $(EXERCISE_TARGETS) exercise-answers
