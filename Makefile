@@ -62,11 +62,17 @@ counters: ## the counters of steps 01 to 04 into results/, for the lessons
 sizes: ## the GEMMs of steps 01 to 04 from 256 to 8192 into results/, for the plots
 	@tools/setup.sh build $(CMAKE_ARGS) && python3 tools/sizes.py
 
+peers: ## PyTorch, torch.compile, FlashAttention-2 and cuDNN at the shapes of steps 05 and 06 into results/ (needs PyTorch)
+	@python3 tools/peers.py $(ARGS)
+
 loops: ## count the instructions of the kernels' main loops into results/ (nvcc and cuobjdump, no GPU)
 	@python3 tools/loops.py $(ARGS)
 
 plots: ## draw results/plots/*.svg from results/*.json (needs matplotlib)
 	@python3 tools/plots.py
+
+plot07: ## draw the error of an angle in fp16, bf16, fp32 over the position (needs matplotlib)
+	@python3 tools/plot_angles.py
 
 readme: ## write code, tables, figures and plots into the lessons
 	@python3 tools/sync_readme.py
@@ -83,5 +89,5 @@ format-check: ## stop at a file that clang-format would change
 clean: ## remove the build folders
 	@rm -rf build build-*
 
-.PHONY: help run test lab env_check ladder journal counters sizes loops plots readme gpu-check format format-check clean \
+.PHONY: help run test lab env_check ladder journal counters sizes peers loops plots plot07 readme gpu-check format format-check clean \
         $(STEP_TARGETS) $(LAB_TARGETS) $(SANITIZE_TARGETS) $(PROFILE_TARGETS) $(EXERCISE_TARGETS) exercise-answers

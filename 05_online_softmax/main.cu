@@ -60,8 +60,12 @@ Problem build(const Shape& shape, uint64_t seed) {
   SoftmaxScratch* scratch = &buffers->scratch;
   add(
       "05 several blocks a row", Rung::kRung,
-      [=](Stream& s, const float* x, float* y, int64_t r, int c) { softmax_split(s, x, y, r, c, *scratch); },
+      [=](Stream& s, const float* x, float* y, int64_t r, int c) { softmax_split(s, x, y, r, c, scratch->split); },
       rows > kSplitRows ? "enough rows to fill the card with one block each" : "");
+  add(
+      "05 second read from the L2", Rung::kRung,
+      [=](Stream& s, const float* x, float* y, int64_t r, int c) { softmax_window(s, x, y, r, c, scratch->window); },
+      cols <= kRegisterCols ? "a block's registers hold the row" : "");
   add("05 the form softmax_rows picks", Rung::kRung,
       [=](Stream& s, const float* x, float* y, int64_t r, int c) { softmax_rows(s, x, y, r, c, scratch); });
   return problem;

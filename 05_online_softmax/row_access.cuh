@@ -39,27 +39,33 @@ __device__ __forceinline__ void copy_pack_async(float* shared, const float* glob
     cp_async_4(shared, global);
 }
 
-// Calls f(first, values) for this thread's share of row[begin, end); begin and end are multiples of V. values[p] is the
-// pack at first + p·THREADS·V; a pack that lies behind `end` holds −inf. No thread touches the share of another.
+// A batch of row[.., end): values[p] is the pack at first + p·THREADS·V; a pack that lies behind `end` holds −inf.
+template <int V, int THREADS>
+__device__ __forceinline__ void load_batch(float (&values)[kBatch / V][V], const float* row, unsigned first,
+                                           unsigned end) {
+#pragma unroll
+  for (int p = 0; p < kBatch / V; ++p) {
+    const unsigned at = first + p * THREADS * V;
+    if (at < end) {
+      load_pack<V>(values[p], row + at);
+    } else {
+      for (int i = 0; i < V; ++i) values[p][i] = -INFINITY;
+    }
+  }
+}
+
+// Calls f(first, batch at first) for this thread's share of row[begin, end); begin and end are multiples of V. No thread
+// touches the share of another.
 template <int V, int THREADS, class F>
 __device__ __forceinline__ void for_batches(const float* row, unsigned begin, unsigned end, F f) {
-  constexpr int PACKS = kBatch / V;
   for (unsigned first = begin + threadIdx.x * V; first < end; first += kBatch * THREADS) {
-    float values[PACKS][V];
-#pragma unroll
-    for (int p = 0; p < PACKS; ++p) {
-      const unsigned at = first + p * THREADS * V;
-      if (at < end) {
-        load_pack<V>(values[p], row + at);
-      } else {
-        for (int i = 0; i < V; ++i) values[p][i] = -INFINITY;
-      }
-    }
+    float values[kBatch / V][V];
+    load_batch<V, THREADS>(values, row, first, end);
     f(first, values);
   }
 }
 
-// Writes a batch that for_batches handed out, each value v as value(v).
+// Writes a batch back to where load_batch found it, each value v as value(v).
 template <int V, int THREADS, class F>
 __device__ __forceinline__ void store_batch(float* row, unsigned first, unsigned end,
                                             const float (&values)[kBatch / V][V], F value) {

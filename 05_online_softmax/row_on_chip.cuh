@@ -128,13 +128,15 @@ __global__ void __launch_bounds__(THREADS) softmax_shared_kernel(const float* x,
 }
 // [/shared]
 
+constexpr size_t kSharedReserve = 1280;  // 1 KB that the system takes from every block, and the reductions' own
+
 // Any length. Rows that half of the shared memory nearly holds are taken by blocks of 512 threads, two a multiprocessor,
 // so that one loads while the other writes; longer ones by one block of 1024 threads with all of it, which keeps the
 // part to be read again small. `shared_limit`: bytes of shared memory a block may have.
 inline void softmax_shared(Stream& stream, const float* x, float* y, int64_t rows, int cols,
                            size_t shared_limit = device().shared_bytes_per_block) {
-  constexpr size_t reserve = 1280;  // 1 KB that the system takes from every block, and the reductions' own
-  const size_t whole = shared_limit - std::min(shared_limit, reserve), half = whole / 2 - std::min(whole / 2, reserve);
+  const size_t whole = shared_limit - std::min(shared_limit, kSharedReserve);
+  const size_t half = whole / 2 - std::min(whole / 2, kSharedReserve);
   const bool two_blocks = sizeof(float) * size_t(cols) <= half + half / 4;
   const unsigned capacity = unsigned((two_blocks ? half : whole) / 16 * 4);  // a whole number of packs
   const unsigned kept = std::min(unsigned(cols), capacity);

@@ -17,7 +17,7 @@ constexpr int kSplitSlice = 1024;   // the least values a block gets
 
 // What the blocks of a row leave for each other; made before a graph is captured, one for each stream that runs at the
 // same time.
-struct SoftmaxScratch {
+struct SplitScratch {
   DeviceBuffer<float2> partials{kSplitRows * kSplitThreads};  // [rows, blocks a row]: maximum, sum
 };
 
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kSplitThreads) softmax_finish_kernel(const flo
 // [/split]
 
 // At most kSplitRows rows; throws BadInput for more.
-inline void softmax_split(Stream& stream, const float* x, float* y, int64_t rows, int cols, SoftmaxScratch& scratch) {
+inline void softmax_split(Stream& stream, const float* x, float* y, int64_t rows, int cols, SplitScratch& scratch) {
   if (rows > kSplitRows)
     throw BadInput("softmax_split: " + std::to_string(rows) + " rows; it is for " + std::to_string(kSplitRows) +
                    " at most");

@@ -23,8 +23,12 @@ struct Form {
 };
 
 void split(Stream& stream, const float* x, float* y, int64_t rows, int cols) {
-  static SoftmaxScratch scratch;
+  static SplitScratch scratch;
   softmax_split(stream, x, y, rows, cols, scratch);
+}
+void window(Stream& stream, const float* x, float* y, int64_t rows, int cols) {
+  static WindowScratch scratch;
+  softmax_window(stream, x, y, rows, cols, scratch);
 }
 
 std::vector<Form> forms() {
@@ -38,6 +42,7 @@ std::vector<Form> forms() {
       {"shared memory of 20 KB", any, any,  // a part of a long row has to be read twice
        [](Stream& s, const float* x, float* y, int64_t r, int c) { softmax_shared(s, x, y, r, c, 20 * 1024); }},
       {"several blocks a row", kSplitRows, any, split},
+      {"second read from the L2", any, any, window},
       {"softmax_rows", any, any,
        [](Stream& s, const float* x, float* y, int64_t r, int c) { softmax_rows(s, x, y, r, c); }},
   };
@@ -214,11 +219,62 @@ TEST_CASE("05 softmax: the same bits in every run, and when a graph is replayed"
   stream.synchronize();
   CHECK(to.to_host() == once);
 }
+TEST_CASE("05 softmax: chunks of several rows at work at once, in any order of blocks, with the same bits") {
+  const int rows = 7;
+  WindowScratch scratch(60);  // 3 launches of up to 3 rows
+  for (int cols : {70001, 73000}) {
+    const std::vector<float> x = values(size_t(rows) * cols, 650 + uint64_t(cols));
+    DeviceBuffer<float> from(x), to(x.size());
+    Stream stream;
+    std::vector<float> first;
+    for (int seed : {0, 1, 2}) {
+#if !ON_GPU
+      simt::set_block_order(uint64_t(seed));
+#endif
+      to.poison();
+      softmax_window(stream, from.data(), to.data(), rows, cols, scratch);
+      stream.synchronize();
+      const std::vector<float> y = to.to_host();
+      if (seed == 0) {
+        const Check result = against_reference(y, x, rows, cols);
+        INFO(cols << " columns: " << result.text());
+        REQUIRE(result.ok);
+        first = y;
+      }
+      CHECK(y == first);
+    }
+#if !ON_GPU
+    simt::set_block_order(0);
+#endif
+    softmax_window(stream, from.data(), from.data(), rows, cols, scratch);
+    stream.synchronize();
+    CHECK(from.to_host() == first);  // in place
+  }
+}
+TEST_CASE("05 softmax: the L2 window is taken for many rows that no block holds, and not before it pays") {
+  const int kept = int((device().shared_bytes_per_block - kSharedReserve) / sizeof(float));
+  CHECK_FALSE(window_pays(kRegisterCols));
+  CHECK_FALSE(window_pays(kept + kept / 4));
+  const int cols = kept + kept / 4 + 4, rows = kSplitRows + 1;
+  const std::vector<float> x = values(size_t(rows) * cols, 660);
+  DeviceBuffer<float> from(x), to(x.size());
+  SoftmaxScratch scratch;
+  Stream stream;
+  softmax_rows(stream, from.data(), to.data(), rows, cols, &scratch);
+  stream.synchronize();
+  const Check result = against_reference(to.to_host(), x, rows, cols);
+  INFO(result.text());
+  CHECK(result.ok);
+  CHECK((scratch.window.words.to_host()[0] != ~0ull) == window_pays(cols));  // no longer poison: tickets were drawn
+  if (!device().gpu) CHECK(window_pays(cols));
+}
 TEST_CASE("05 softmax: shapes a form is not made for are refused in one line") {
   Stream stream;
-  SoftmaxScratch scratch;
+  SplitScratch scratch;
+  WindowScratch words;
   DeviceBuffer<float> x(1);
   CHECK_THROWS_AS(softmax_registers(stream, x.data(), x.data(), 1, kRegisterCols + 1), BadInput);
+  CHECK_THROWS_AS(softmax_window(stream, x.data(), x.data(), 1, kWindowWords * kWindowChunk + 1, words), BadInput);
   CHECK_THROWS_AS(softmax_split(stream, x.data(), x.data(), kSplitRows + 1, 1, scratch), BadInput);
 }
 TEST_CASE("05 softmax: no rows, nothing done") {

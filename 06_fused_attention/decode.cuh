@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kDecodeThreads, HEADS == 8 ? 2 : 4) attention_
   pdl_wait();  // kv_len, q and the newest row of the cache are from the kernels before
   const DecodeAttention& p = w.p;
   const int keys = min(max(*p.kv_len, 0), p.capacity);
-  const int share = keys_per_split(keys, gridDim.x, STEP), active = max(1, ceil_div(keys, share));
+  const int share = keys_per_split(keys, gridDim.x, STEP, STEP), active = max(1, ceil_div(keys, share));
   if (static_cast<int>(blockIdx.x) >= active) return;  // the whole block
 
   const int lane = threadIdx.x % 32, in_row = lane % LANES, slot = in_row / (LANES / 4);

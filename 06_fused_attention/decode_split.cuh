@@ -76,10 +76,11 @@ struct DecodeWork {
 };
 
 // [split]
-// Keys of a split: the valid keys spread over all splits, in whole steps of the block. Splits behind the last key are
-// empty, so that the grid may be fixed while the text grows.
-__device__ __forceinline__ int keys_per_split(int keys, int splits, int step) {
-  return max(1, ceil_div(ceil_div(keys, splits), step)) * step;
+// Keys of a split: the valid keys spread over all splits, at least one step of the block, beyond that in whole tiles.
+// 20 000 keys over 64 splits in steps of 128 would be 53 splits of 384 and leave a sixth of the card idle; in tiles of 16
+// they are 63 splits of 320. Splits behind the last key are empty, so that the grid may be fixed while the text grows.
+__device__ __forceinline__ int keys_per_split(int keys, int splits, int step, int tile) {
+  return max(step, ceil_div(ceil_div(keys, splits), tile) * tile);
 }
 // [/split]
 

@@ -108,6 +108,18 @@ TEST_CASE("07 the limit of 1e-4 catches the fp32 angle at position 40 959") {
     CHECK(far < 2e-2);
   }
 }
+TEST_CASE("07 angles: the errors that the lesson states, at width 1024") {
+  const auto stated = [](AngleFormat format, int position, double error) {
+    INFO("position " << position);
+    CHECK(std::fabs(worst_angle_error(format, position, 1024) / error - 1) < 0.05);
+  };
+  stated(AngleFormat::kFloat, 4095, 1.7e-4);
+  stated(AngleFormat::kFloat, 40959, 2.2e-3);
+  stated(AngleFormat::kFloat, 262143, 1.4e-2);
+  for (int position : {4095, 40959, 262143}) stated(AngleFormat::kSplitFloat, position, 2.9e-7);
+  stated(AngleFormat::kHalf, 255, 9.7e-2);
+  stated(AngleFormat::kBfloat16, 255, 7.9e-1);
+}
 TEST_CASE("07 angles: each format's error at the edge of what it can do") {
   CHECK(worst_angle_error(AngleFormat::kHalf, 255, 128) > 0.01);
   CHECK(worst_angle_error(AngleFormat::kHalf, 4095, 128) > 0.5);

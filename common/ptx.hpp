@@ -48,6 +48,25 @@ __device__ __forceinline__ uint4 load_streaming(const T* address) {
 #endif
 }
 
+// Words that one block leaves for another while both run: a reader finds the old value or the new one, never a mixture.
+// They order nothing but themselves (ld.relaxed.gpu and st.relaxed.gpu, sm_70).
+__device__ __forceinline__ void store_relaxed(unsigned long long* word, unsigned long long value) {
+#if ON_GPU
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+  atomicExch(word, value);
+#endif
+}
+__device__ __forceinline__ unsigned long long load_relaxed(unsigned long long* word) {
+#if ON_GPU
+  unsigned long long value;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+#else
+  return atomicAdd(word, 0ull);
+#endif
+}
+
 // Asynchronous copies from global to shared memory (sm_80; a plain copy on sm_75) -------------------------------------
 // A copy is visible to the thread that issued it after cp_async_wait, to the block after a barrier behind that.
 

@@ -4,10 +4,11 @@ import json
 import re
 from pathlib import Path
 
-from results import CANDIDATE, NUMBERS, main_shape, rate, table_cells
+from results import CANDIDATE, NUMBERS, main_shape, rate, table_cells, times
 
 NO_TABLE = "Not measured yet: `make gpu-check` on a machine with a GPU fills this table.\n"
 NO_COUNTERS = "Not counted yet: `make counters` on a machine with a GPU and free counters fills this table.\n"
+NO_PEERS = "Not measured yet: `make peers` on a machine with a GPU and PyTorch fills this table.\n"
 NO_LOOPS = "Not counted yet: `make loops` fills this table wherever the CUDA Toolkit is, without a GPU.\n"
 HEADER = ["rung", "shape", "ms", "rate", "vs before", "vs peer", "of peak"]
 
@@ -92,6 +93,29 @@ def counters_table(which: str, counters: list[dict]) -> str:
                                                    for key, form in COUNTED.values()), row.get("verdict", "–")] for row in rows]
             texts.append(f"{heading(result)}{markdown(['rung', 'shape', *COUNTED, 'bound'], lines, 'time µs')}\n")
     return "\n".join(texts) or NO_COUNTERS
+
+
+def peers_table(which: str, results: list[dict], peers: list[dict]) -> str:
+    """The peers of a step, and beside each our fastest rung for that shape on the same card."""
+    if which not in NUMBERS:
+        raise Wrong(f"peers:{which}: not a step")
+    texts = []
+    for result in peers:
+        of_card = [r for other in results if other["machine"]["name"] == result["machine"]["name"] for r in other["rows"]]
+        lines = []
+        for row in (r for r in result["rows"] if r["step"] == which):
+            where = (row["step"], row["shape"], row["dtype"])
+            mine = [r for r in of_card if (r["step"], r["shape"], r["dtype"]) == where and "ms" in r and r["checked"]]
+            best = min(mine, key=lambda r: r["ms"], default=None)
+            cells = table_cells(row)
+            if "wrong" in row:
+                cells[2] = "wrong: " + row["wrong"]
+            ours = [best["rung"], f"{best['ms']:.4g}", times(row["ms"] / best["ms"]) if "ms" in row else ""] if best else [""] * 3
+            lines.append([cells[0], cells[1], cells[2], cells[3], *ours])
+        if lines:
+            header = ["peer", "shape", "ms", "rate", "our fastest", "its ms", "faster by"]
+            texts.append(f"{heading(result)}{markdown(header, lines, 'ms')}\n")
+    return "\n".join(texts) or NO_PEERS
 
 
 def loops_table(words: str, folder: Path) -> str:

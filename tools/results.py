@@ -2,7 +2,7 @@
 
 A results file is {"machine": {…}, "commit": "…", "command": "…", "rows": […]}; the rows are those of `stepNN --json`. With
 "kind": "sizes" it holds the fp32 GEMMs over many sizes (make sizes), with "kind": "counters" what Nsight Compute counted
-(make counters); without a kind it is the run of make gpu-check, which the tables show.
+(make counters), with "peers" what PyTorch and its backends need (make peers); without a kind it is the run of make gpu-check, which the tables show.
 """
 
 import json

@@ -4,6 +4,7 @@
     <!-- results:NN -->…<!-- /results:NN -->   the table of step NN from results/; `best`: the fastest rung of every step
     <!-- results:NN; TEXT -->…<!-- /results -->  its rows whose shape or rung is TEXT
     <!-- counters:NN -->…<!-- /counters:NN --> what Nsight Compute counted for the rungs of step NN
+    <!-- peers:NN -->…<!-- /peers:NN -->       what tools/peers.py measured for step NN, beside our fastest rungs
     <!-- loops:NN; REGEX -->…<!-- /loops -->     the instructions of the main loops of step NN whose kernel matches
     <!-- code:PATH#NAME -->…<!-- /code -->     the lines between // [NAME] and // [/NAME] of a compiled file
     <!-- plot:NAME TEXT -->…<!-- /plot -->     results/plots/NAME.light.svg and .dark.svg; TEXT says what one sees
@@ -24,10 +25,10 @@ import re
 import sys
 from pathlib import Path
 
-from readme_tables import Wrong, counters_table, loops_table, results_table
+from readme_tables import Wrong, counters_table, loops_table, peers_table, results_table
 from results import ROOT, load, percent, times
 
-MARKER = re.compile(r"<!-- (/?)(results|counters|loops|code|plot|value|holds)\b:?(.*?)-->", re.S)
+MARKER = re.compile(r"<!-- (/?)(results|counters|peers|loops|code|plot|value|holds)\b:?(.*?)-->", re.S)
 NOT_MEASURED = "(not measured)"
 ANCHOR = re.compile(r"^\s*// \[(/?)([^\]]+)\]\s*$")
 
@@ -129,6 +130,7 @@ def filled(text: str, folder: Path, up: str = "../") -> tuple[str, list[str]]:
     bench = Bench(results)
     writers = {"results": lambda words: "\n" + results_table(words, results),
                "counters": lambda words: "\n" + counters_table(words, counters),
+               "peers": lambda words: "\n" + peers_table(words, results, load(folder, "peers")),
                "loops": lambda words: "\n" + loops_table(words, folder),
                "code": lambda words: "\n" + code(words),
                "plot": lambda words: "\n" + plot(words, up),

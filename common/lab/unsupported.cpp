@@ -31,7 +31,7 @@ const Rule kRules[] = {
     {"__constant__ or __managed__ memory", R"(\b__(constant|managed)__)", "pass a pointer or a value to the kernel"},
     {"a cluster of blocks", R"(\b__cluster_dims__|\b(map_shared_rank|cluster\.sync)\b)",
      "keep to one block, or pass through global memory between two kernels"},
-    {"a clock", R"(\b(clock|clock64|__nanosleep|globaltimer)\s*\()",
+    {"a clock", R"(\b(clock|clock64|globaltimer)\s*\()",
      "leave it out: the executor counts, it has no time"},
     {"the runtime's memory calls", R"(\bcuda(Malloc|Free|Mem)\w*)",
      "DeviceBuffer<T> x(count), x.upload(values) and x.to_host() hold device memory"},

@@ -18,7 +18,10 @@
 namespace simt {
 namespace {
 
+struct Grid;
 thread_local BlockRunner* active = nullptr;  // whose block runs on this host thread
+thread_local Grid* active_grid = nullptr;    // and of which grid it is
+thread_local bool was_last = false;          // that block has been told that it is the last one which runs
 std::atomic<uint64_t> order_seed{0};
 std::atomic<uint64_t> total_launches{0}, total_blocks{0}, total_barriers{0};
 MakeObserver make_observer = nullptr;
@@ -33,15 +36,24 @@ struct Grid {
   uint64_t blocks;
   std::vector<uint32_t> order;  // empty: ascending
   std::atomic<uint64_t> next{0};
+  bool shared_out = false;      // other host threads take blocks too
+  std::atomic<int> running{0};  // host threads with a block, or about to take one
+  std::atomic<bool> failed{false};
   std::mutex mutex;
   std::exception_ptr error;
+
+  // No other block runs, and none will as long as this one does.
+  bool last_one() const { return running == 1 && (!shared_out || next >= blocks); }
 
   void take_blocks() {
     thread_local BlockRunner runner;
     const dim3& grid = launch.grid;
+    active_grid = this;
     for (;;) {
+      ++running;  // before a block is taken, so that no block is neither waiting nor running
       uint64_t i = next.fetch_add(1);
       if (i >= blocks) break;
+      was_last = false;
       if (!order.empty()) i = order[i];
       const uint3 index{static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
                         static_cast<unsigned>(i / grid.x / grid.y)};
@@ -51,10 +63,13 @@ struct Grid {
       } catch (...) {
         std::lock_guard<std::mutex> lock(mutex);
         if (!error) error = std::current_exception();
+        failed = true;
         next = blocks;
       }
       active = nullptr;
+      --running;
     }
+    --running;
     if (runner.observer()) runner.observer()->kernel_ends();
     total_barriers += runner.barriers;
     runner.barriers = 0;
@@ -119,6 +134,7 @@ void run_grid(const Work& work, dim3 grid, dim3 block, size_t dynamic_shared_byt
   if (job.blocks == 1 || worker_count() == 1) {
     job.take_blocks();
   } else {
+    job.shared_out = true;
     static WorkerPool pool(worker_count() - 1);
     pool.run([&] { job.take_blocks(); });
   }
@@ -151,6 +167,17 @@ int block_barrier(Site site, int vote) {
 void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders) {
   const Unheard unheard;
   active->rendezvous(mask, operation, slot, site, orders);
+}
+
+void pause(Site site) {
+  const Unheard unheard;
+  if (active_grid->failed)
+    active->fail("stopped while it waited, for another block has failed", site, active->current());
+  // Once is not enough: what it waits for may have come after it looked.
+  const bool last = active_grid->last_one();
+  if (last && was_last) active->fail("waits for another block, and none is left that runs", site, active->current());
+  was_last = last;
+  std::this_thread::yield();
 }
 
 void set_observer(MakeObserver make) { make_observer = make; }

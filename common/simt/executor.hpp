@@ -84,6 +84,9 @@ void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site si
 
 int lane_id();
 void thread_fence();
+// In a loop that waits for what another block does: lets the host threads of other blocks go on. Fails where no other
+// block is left that could.
+void pause(Site site);
 void* dynamic_shared_memory();
 
 // cp.async: see set_early_copies.

@@ -20,6 +20,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE) { simt::syncwarp(
 
 inline void __threadfence() { simt::thread_fence(); }
 inline void __threadfence_block() {}  // the threads of a block run on one host thread
+inline void __nanosleep(unsigned, SIMT_SITE) { simt::pause({file, line}); }  // for loops that wait for another block
 
 // Shuffles -----------------------------------------------------------------------------------------------------------
 

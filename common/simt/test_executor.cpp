@@ -69,6 +69,16 @@ void leaves_values(float* seen) {
   seen[3 * blockIdx.x] = value, seen[3 * blockIdx.x + 1] = table[3][3], seen[3 * blockIdx.x + 2] = of_a_function()[1];
   value = table[3][3] = of_a_function()[1] = 1;
 }
+void waits_for_a_flag(unsigned* ticket, unsigned* flag, bool raise) {
+  const unsigned mine = atomicAdd(ticket, 1u);
+  if (mine == 0 && raise) atomicExch(flag, 1u);
+  if (mine > 0)
+    while (atomicAdd(flag, 0u) == 0) __nanosleep(1);
+}
+void fails_while_another_waits(unsigned* ticket, unsigned* flag) {
+  if (atomicAdd(ticket, 1u) == 0) __shfl_sync(1u << 5, 0, 5);  // names a lane that is not there
+  while (atomicAdd(flag, 0u) == 0) __nanosleep(1);
+}
 void index_3d(int* out) {
   const int x = threadIdx.x, y = threadIdx.y, z = threadIdx.z;
   const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -165,6 +175,21 @@ TEST_CASE("a warp runs ahead of the others, so that a missing barrier shows behi
   run(warp_runs_ahead, 1, 64, out.data());
   CHECK(out.to_host()[0] == -1);
   CHECK(out.to_host()[32] == 0);
+}
+TEST_CASE(
+    "a block may wait for another that runs; where none is left or one has failed it is refused, and does not hang") {
+  for (int seed = 0; seed < 10; ++seed) {
+    DeviceBuffer<unsigned> ticket(std::vector<unsigned>{0}), flag(std::vector<unsigned>{0});
+    simt::set_block_order(uint64_t(seed));
+    run(waits_for_a_flag, 8, 1, ticket.data(), flag.data(), true);
+    CHECK(flag.to_host()[0] == 1);
+    ticket.upload({0}), flag.upload({0});
+    CHECK(has(refusal(waits_for_a_flag, 2, 1, ticket.data(), flag.data(), false), "none is left that runs"));
+    ticket.upload({0});
+    const std::string message = refusal(fails_while_another_waits, 2, 1, ticket.data(), flag.data());
+    CHECK(has(message, "__shfl_sync") + has(message, "mask") > 0);
+  }
+  simt::set_block_order(0);
 }
 TEST_CASE("indices in three dimensions") {
   DeviceBuffer<int> out(std::vector<int>(24 * 12, 0));
