@@ -100,13 +100,16 @@ class Stream {
 // A recorded sequence of launches that is started with one call.
 class Graph {
  public:
-  // Records what `work` enqueues on `stream`; nothing runs. No allocation, no synchronisation inside.
+  // Records what `work` enqueues on `stream`; nothing runs. A graph can hold no allocation, free or wait for the device:
+  // inside `work` each throws EnvironmentError, and so does the capture.
   static Graph capture(Stream& stream, const std::function<void()>& work);
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();
   void replay(Stream& stream) const;
   int nodes() const { return nodes_; }  // kernels and copies in it
+  // Calls of this thread, so far, that were refused because they came inside `work`.
+  static int refused_calls();
 
  private:
   Graph() = default;
