@@ -69,6 +69,20 @@ size_t free_device_bytes();
 // is not enough, before anything is changed.
 void* device_allocate(size_t bytes);
 void device_free(void* address) noexcept;
+// Memory of the host that the device copies from and to directly, at full speed and while the host goes on (pinned);
+// plain memory on the executor. Throws EnvironmentError when there is not enough.
+class PinnedBuffer {
+ public:
+  explicit PinnedBuffer(size_t bytes);
+  ~PinnedBuffer();
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
 // Bytes that device_allocate holds at this moment, and the most it ever held.
 size_t device_bytes_in_use();
 size_t device_bytes_peak();
@@ -94,6 +108,21 @@ class Stream {
     else
       work();
   }
+#endif
+};
+
+// A point in a stream's work. On the executor it has always been reached.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(Stream& stream);
+  void synchronize();  // waits until the device has come to the point recorded last
+
+#if ON_GPU
+  cudaEvent_t handle = nullptr;
 #endif
 };
 

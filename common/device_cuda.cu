@@ -134,12 +134,25 @@ void device_free(void* address) noexcept {
 size_t device_bytes_in_use() { return in_use; }
 size_t device_bytes_peak() { return peak; }
 
+PinnedBuffer::PinnedBuffer(size_t bytes) {
+  refuse_in_capture("PinnedBuffer");
+  void* data = nullptr;
+  CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
+  data_ = static_cast<std::byte*>(data);
+}
+PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+
 Stream::Stream() { CUDA_CHECK(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)); }
 Stream::~Stream() { cudaStreamDestroy(handle); }
 void Stream::synchronize() {
   if (capture_state.stream == this) refuse_in_capture("Stream::synchronize");
   CUDA_CHECK(cudaStreamSynchronize(handle));
 }
+
+Event::Event() { CUDA_CHECK(cudaEventCreate(&handle)); }
+Event::~Event() { cudaEventDestroy(handle); }
+void Event::record(Stream& stream) { CUDA_CHECK(cudaEventRecord(handle, stream.handle)); }
+void Event::synchronize() { CUDA_CHECK(cudaEventSynchronize(handle)); }
 
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   const CaptureScope scope(stream);

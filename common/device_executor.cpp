@@ -64,11 +64,23 @@ void device_free(void* address) noexcept {
 size_t device_bytes_in_use() { return in_use; }
 size_t device_bytes_peak() { return peak; }
 
+PinnedBuffer::PinnedBuffer(size_t bytes) {
+  refuse_in_capture("PinnedBuffer");
+  data_ = static_cast<std::byte*>(std::malloc(bytes));
+  if (!data_ && bytes > 0) throw EnvironmentError(fmt::format("out of memory: {} bytes wanted", bytes));
+}
+PinnedBuffer::~PinnedBuffer() { std::free(data_); }
+
 Stream::Stream() = default;
 Stream::~Stream() = default;
 void Stream::synchronize() {
   if (capture_state.stream == this) refuse_in_capture("Stream::synchronize");
 }
+
+Event::Event() = default;
+Event::~Event() = default;
+void Event::record(Stream&) {}
+void Event::synchronize() {}
 
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   const CaptureScope scope(stream);
