@@ -33,6 +33,7 @@ template <int D, int MT>
 __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attention_mma_kernel(Attention<bfloat16> p) {
   using Tile = MmaTile<D, MT>;
   using Rows = SwizzledRows<D>;
+  pdl_launch_dependents();
   constexpr int KEYS = kMmaKeys;
   bfloat16* const tile_q = dynamic_shared<bfloat16>();  // [kRows][D], swizzled
   bfloat16* const tile_k = tile_q + Tile::kRows * D;    // [KEYS][D]
@@ -62,6 +63,7 @@ __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attentio
   };
 
   int key0 = (ceil_div(keys, KEYS) - 1) * KEYS;  // from the last tile backwards: the masked ones come first
+  pdl_wait();
   copy_tile<Tile::kRows, D, kMmaThreads, Rows>(tile_q, p.q, q_start, p.q_row_stride, row0, p.q_len);
   copy_tile<KEYS, D, kMmaThreads, Rows>(tile_k, p.k, kv_start, p.kv_row_stride, max(key0, 0), p.kv_len);
   cp_async_commit();
@@ -195,16 +197,17 @@ __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attentio
 
 // One form of the kernel; p.head_dim has to be D.
 template <int D, int MT>
-void attention_mma(Stream& stream, const Attention<bfloat16>& p) {
+void attention_mma(Stream& stream, const Attention<bfloat16>& p, bool pdl = false) {
   using Tile = MmaTile<D, MT>;
   launch(attention_mma_kernel<D, MT>, dim3(unsigned(p.batch) * unsigned(p.heads), ceil_div(p.q_len, Tile::kRows)),
-         dim3(kMmaThreads), on(stream).smem(Tile::kSharedBytes), p);
+         dim3(kMmaThreads), on(stream).smem(Tile::kSharedBytes).pdl(pdl), p);
 }
 
 // Enqueues fused attention on the tensor cores: bfloat16 in and out, sums in float, weights rounded to bfloat16 before
-// the second product. No memory beyond inputs and output. Throws BadInput (check_attention), and EnvironmentError where
+// the second product. No memory beyond inputs and output. With `pdl` it may start before the kernel in front of it has
+// ended (common/ptx.hpp). Throws BadInput (check_attention), and EnvironmentError where
 // the card has no bfloat16 tensor cores (device().has_bf16_mma).
-inline void attention_fused_mma(Stream& stream, const Attention<bfloat16>& p) {
+inline void attention_fused_mma(Stream& stream, const Attention<bfloat16>& p, bool pdl = false) {
   check_attention(p);
   if (!device().has_bf16_mma)
     throw EnvironmentError("attention_fused_mma: this card has no bfloat16 tensor cores (sm_80 and later have)");
@@ -212,9 +215,9 @@ inline void attention_fused_mma(Stream& stream, const Attention<bfloat16>& p) {
   const double blocks = double(p.batch) * p.heads * ceil_div(p.q_len, MmaTile<64, 2>::kRows);
   const bool tall = p.q_len > MmaTile<64, 1>::kRows && blocks >= 2.0 * device().multiprocessors;
   if (p.head_dim == 64)
-    tall ? attention_mma<64, 2>(stream, p) : attention_mma<64, 1>(stream, p);
+    tall ? attention_mma<64, 2>(stream, p, pdl) : attention_mma<64, 1>(stream, p, pdl);
   else if (p.head_dim == 128)
-    tall ? attention_mma<128, 2>(stream, p) : attention_mma<128, 1>(stream, p);
+    tall ? attention_mma<128, 2>(stream, p, pdl) : attention_mma<128, 1>(stream, p, pdl);
   else
-    attention_mma<256, 1>(stream, p);
+    attention_mma<256, 1>(stream, p, pdl);
 }

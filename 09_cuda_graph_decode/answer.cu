@@ -16,6 +16,7 @@
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"
 #include "09_cuda_graph_decode/utf8_stream.hpp"
+#include "common/bench.hpp"
 #include "common/program.hpp"
 
 namespace {
@@ -24,6 +25,7 @@ constexpr const char* kQuestion = "What is a warp?";
 constexpr int kInterruptedStatus = 130;
 
 std::atomic<bool> interrupted{false};
+const double program_start = host_seconds();  // before main: the closing line counts from here
 
 bool is_shipped(const CommandLine& c) { return c.model.empty() && c.random.empty(); }
 std::string model_folder(const CommandLine& c) { return c.model.empty() ? TINY_QWEN_DIR : c.model; }
@@ -124,7 +126,9 @@ int answer(const CommandLine& c, nlohmann::json& rows) {
 
   std::optional<NpyWriter> logits;
   if (!c.logits_file.empty()) logits.emplace(c.logits_file, size_t(config.vocab));
+  const double load_start = host_seconds();
   const Weights weights = load_weights(c);
+  const double load_seconds = host_seconds() - load_start;
   const int capacity = c.context > 0 ? c.context : static_cast<int>(prompt.size()) + c.max_new_tokens;
   Decoder decoder(weights, capacity, decoder_options(c));
 
@@ -136,7 +140,11 @@ int answer(const CommandLine& c, nlohmann::json& rows) {
   if (!c.ignore_eos && c.forced.empty()) options.eos = config.eos;
   options.forced = c.forced;
   options.logits = logits ? &*logits : nullptr;
-  options.on_token = [&](int id) { printer.token(id); };
+  double first_token = 0;  // seconds from the start of the program until it was on the screen
+  options.on_token = [&](int id) {
+    printer.token(id);
+    if (first_token == 0) first_token = host_seconds() - program_start;
+  };
   options.stop = &interrupted;
   std::signal(SIGINT, [](int) { interrupted = true; });
   if (tokenizer && c.tokens.empty() && is_shipped(c)) fmt::print("> {}\n", read_prompt(c));
@@ -148,18 +156,23 @@ int answer(const CommandLine& c, nlohmann::json& rows) {
 
   const double steps = double(result.ids.size()) - 1;
   const double rate = steps > 0 ? steps / result.decode_seconds : 0;
-  fmt::print(stderr,
-             "[{} · prompt {} tokens in {:.1f} ms · {} new tokens, {:.1f} tokens/s · {} launches a token · weights "
-             "{:.1f} MB, KV {:.1f} MB, peak {:.1f} MB]\n",
-             machine_text(), prompt.size(), 1e3 * result.prefill_seconds, result.ids.size(), rate,
-             decoder.launches_per_token(), 1e-6 * double(weights.bytes()), 1e-6 * double(decoder.kv_bytes()),
-             1e-6 * double(device_bytes_peak()));
+  const double on_device = device().gpu && steps > 0 ? decoder.device_seconds_per_step(std::min(8, int(steps))) : 0;
+  fmt::print(
+      stderr,
+      "[{} · weights loaded in {:.2f} s, first token {:.2f} s after the start · prompt {} tokens in {:.1f} ms · "
+      "{} new tokens, {:.1f} tokens/s{} · {} launches a token · weights {:.1f} MB, KV {:.1f} MB, peak {:.1f} MB]\n",
+      machine_text(), load_seconds, first_token, prompt.size(), 1e3 * result.prefill_seconds, result.ids.size(), rate,
+      on_device > 0 ? fmt::format(" (the GPU alone {:.1f})", 1 / on_device) : "", decoder.launches_per_token(),
+      1e-6 * double(weights.bytes()), 1e-6 * double(decoder.kv_bytes()), 1e-6 * double(device_bytes_peak()));
   rows.push_back({{"step", "09"},
                   {"rung", "answer"},
                   {"shape", fmt::format("prompt {} + {}", prompt.size(), result.ids.size())},
                   {"dtype", "bf16"},
                   {"tokens", result.ids},
                   {"tokens_per_s", rate},
+                  {"device_tokens_per_s", on_device > 0 ? 1 / on_device : 0.0},
+                  {"load_seconds", load_seconds},
+                  {"first_token_seconds", first_token},
                   {"launches", decoder.launches_per_token()},
                   {"peak_bytes", device_bytes_peak()},
                   {"weight_bytes", weights.bytes()},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "06_fused_attention/fused_fp32.cuh"
 #include "06_fused_attention/fused_mma.cuh"
@@ -11,6 +12,7 @@
 #include "08_qwen_operators/gemv.cuh"
 #include "08_qwen_operators/rms_norm.cuh"
 #include "08_qwen_operators/swiglu.cuh"
+#include "common/bench.hpp"
 #include "common/launch.hpp"
 
 namespace {
@@ -148,7 +150,7 @@ void Decoder::attend_rows(int layer, int first, int rows) {
   const KvCache cache = cache_.layer(layer);
   const auto a = attention_of<bfloat16>(q_.data(), cache.k, cache.v, attended_.data(), first, rows);
   if (device().has_bf16_mma)
-    attention_fused_mma(stream_, a);
+    attention_fused_mma(stream_, a, pdl());
   else
     attention_fused_fp32(stream_, a);
 }
@@ -239,7 +241,7 @@ void Decoder::fused_layer(int layer) {
     out.cache = heads.cache;
     out.split = heads.split;
     out.position_settled = true;
-    norm_gemv_rope_store(stream_, x, w.input_norm, eps, w.qkv, out, c.hidden, pdl());
+    norm_gemv_rope_store(stream_, x, w.input_norm, eps, w.qkv, out, c.hidden, pdl(), options_.narrow_qkv ? 8 : 16);
   }
   attend_one(layer);
   gemv_add(stream_, attended_.data(), w.o, x, c.hidden, c.q_width(), pdl());
@@ -281,10 +283,29 @@ void Decoder::set_position(int position, int token) {
 }
 
 int Decoder::next_token() {
+  request_token();
+  return requested_token();
+}
+
+void Decoder::request_token() {
+  copy_bytes_to_host(stream_, token_seen_.data(), token(), sizeof(int));
+  token_arrived_.record(stream_);
+}
+
+int Decoder::requested_token() {
+  token_arrived_.synchronize();
   int id = 0;
-  copy_bytes_to_host(stream_, &id, token(), sizeof id);
-  stream_.synchronize();
+  std::memcpy(&id, token_seen_.data(), sizeof id);
   return id;
+}
+
+double Decoder::device_seconds_per_step(int steps) {
+  set_position(host_position_ - steps, 0);
+  return time_once(stream_,
+                   [&] {
+                     for (int i = 0; i < steps; ++i) step();
+                   }) /
+         steps;
 }
 
 void Decoder::replace_next_token(int id) {

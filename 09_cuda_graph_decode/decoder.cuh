@@ -23,6 +23,7 @@ struct DecoderOptions {
   bool fused_operators = true;       // step 08's fused GEMVs for the decode step; needs fp32_gemm == null
   bool graph = true;                 // replay the step as one CUDA Graph
   bool pdl = true;                   // programmatic dependent launch between the kernels of a step
+  bool narrow_qkv = true;            // qkv in slabs of 8 rows where 16 leave multiprocessors without one
   int piece_rows = 1024;             // a longer prompt is read in pieces, so that activations stay small
 };
 
@@ -39,11 +40,18 @@ class Decoder {
   void step();
   // The token that the next step() will feed: the greedy choice, unless replaced. Waits for the device.
   int next_token();
+  // The same in two halves: what is enqueued between them, the step itself for example, is not waited for. So the device
+  // computes the next token while the host looks at this one.
+  void request_token();
+  int requested_token();
   void replace_next_token(int id);
   // [vocab], of the newest position. Waits for the device.
   std::vector<float> logits();
   // Tokens at positions begin … end − 1: the prompt, and every token a step has fed. Waits for the device.
   std::vector<int> text(int begin, int end);
+  // GPU seconds of one step, by events: the newest `steps` of the text once more, with no host between them. They feed
+  // the greedy choices, so the text is another one afterwards. 0 on the executor.
+  double device_seconds_per_step(int steps);
 
   const ModelConfig& config() const { return weights_.config(); }
   int capacity() const { return cache_.capacity(); }
@@ -106,7 +114,9 @@ class Decoder {
   std::unique_ptr<UnfusedScratch> unfused_;
   std::unique_ptr<LinearLayers> layers_;
   std::optional<Graph> graph_;
-  std::map<int, Graph> prefill_graphs_;  // of a prompt's first piece, by its padded number of rows
+  std::map<int, Graph> prefill_graphs_;   // of a prompt's first piece, by its padded number of rows
+  PinnedBuffer token_seen_{sizeof(int)};  // where request_token() has the token copied to
+  Event token_arrived_;
   int launches_per_token_ = 0;
   int host_position_ = 0;  // the host's copy of State::position; no kernel of the graph depends on it
 };

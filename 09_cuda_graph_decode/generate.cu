@@ -29,9 +29,18 @@ Generated generate(Decoder& decoder, const std::vector<int>& prompt, const Gener
   std::mt19937_64 random(options.seed);
   const bool sampled = options.sampling.temperature > 0;
 
+  // Where nobody but the device chooses tokens, it is one step ahead of the reader. The step behind an end token is in
+  // vain, but nothing of it is seen.
+  const bool ahead = !sampled && !options.logits && options.forced.empty();
+  const auto token_of_step = [&](int step) {
+    decoder.request_token();
+    if (ahead && step + 1 < options.max_new_tokens) decoder.step();
+    return decoder.requested_token();
+  };
+
   double start = host_seconds();
   decoder.prefill(prompt);
-  int greedy = decoder.next_token();  // waits for the device
+  int greedy = token_of_step(0);  // waits for the device
   result.prefill_seconds = host_seconds() - start;
 
   start = host_seconds();
@@ -56,8 +65,8 @@ Generated generate(Decoder& decoder, const std::vector<int>& prompt, const Gener
     }
     if (step + 1 == options.max_new_tokens) break;
     if (id != greedy) decoder.replace_next_token(id);
-    decoder.step();
-    greedy = decoder.next_token();
+    if (!ahead) decoder.step();
+    greedy = token_of_step(step + 1);
   }
   result.decode_seconds = host_seconds() - start;
   return result;

@@ -55,9 +55,11 @@ void Decoder::prefill(const std::vector<int>& prompt) {
   // now, while the device is at work, and with every kernel of the piece loaded by its first run
   if (uncaptured > 0)
     prefill_graphs_.emplace(uncaptured, Graph::capture(stream_, [&] { enqueue_piece(0, uncaptured); }));
-  set_position(count, 0);
+  const State state{0, count, count + 1};
+  copy_bytes_to_device(stream_, state_.data(), &state, sizeof state);
   copy_bytes_on_device(stream_, token(), choice_.data(), sizeof(int));
-  stream_.synchronize();  // the copies above read this function's own memory
+  stream_.synchronize();  // once, because the copies read this function's own memory
+  host_position_ = count;
 }
 
 // An operator a kernel, and no padding: the early rungs of the ladder.

@@ -24,12 +24,18 @@ class ReferenceDecoder {
   }
 
   // Logits [vocab] behind the last of `ids`.
-  std::vector<double> logits(const std::vector<int>& ids) const {
-    std::vector<Row> x;
+  std::vector<double> logits(const std::vector<int>& ids) const { return logits_from(ids, ids.size() - 1).back(); }
+
+  // [ids.size() − first, vocab]: the logits behind ids[first], ids[first + 1], …, in one pass, since no position sees a
+  // later one.
+  std::vector<std::vector<double>> logits_from(const std::vector<int>& ids, size_t first) const {
+    std::vector<Row> x, rows;
     for (const int id : ids)
       x.emplace_back(embedding_.begin() + id * config_.hidden, embedding_.begin() + (id + 1) * config_.hidden);
     for (const Layer& layer : layers_) run(layer, x);
-    return multiply(lm_head_, normalised(x.back(), final_norm_, 0, config_.hidden), config_.vocab);
+    for (size_t t = first; t < x.size(); ++t)
+      rows.push_back(multiply(lm_head_, normalised(x[t], final_norm_, 0, config_.hidden), config_.vocab));
+    return rows;
   }
 
  private:

@@ -111,22 +111,23 @@ void check_size(const Entry& entry, const std::string& file) {
 
 }  // namespace
 
+SafetensorsFile::Handle::~Handle() {
+  if (number >= 0) ::close(number);
+}
+
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw BadInput(fmt::format("{}: expected a safetensors file: {}", path, std::strerror(errno)));
+  file_.number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_.number < 0) throw BadInput(fmt::format("{}: expected a safetensors file: {}", path, std::strerror(errno)));
   struct stat status {};
-  const bool known = ::fstat(file, &status) == 0;
+  const bool known = ::fstat(file_.number, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
-    ::close(file);
     throw BadInput(fmt::format("{}: expected a safetensors file, found no regular file", path));
   }
   size_ = static_cast<std::size_t>(status.st_size);
   if (size_ < kLengthBytes) {
-    ::close(file);
     refuse(path, "header length", "8 bytes", fmt::format("a file of {} bytes", size_));
   }
-  void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-  ::close(file);  // the mapping keeps the file
+  void* map = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_.number, 0);
   if (map == MAP_FAILED) throw EnvironmentError(fmt::format("{}: cannot be mapped: {}", path, std::strerror(errno)));
   map_ = static_cast<const std::byte*>(map);
   try {
@@ -138,6 +139,18 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
 }
 
 SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<std::byte*>(map_), size_); }
+
+void SafetensorsFile::read(const TensorView& tensor, std::size_t at, std::size_t bytes, void* to) const {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const auto from = static_cast<off_t>(static_cast<std::size_t>(tensor.data - map_) + at + done);
+    const ssize_t got = ::pread(file_.number, static_cast<std::byte*>(to) + done, bytes - done, from);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw EnvironmentError(fmt::format("{}: cannot be read: {}", path_, std::strerror(errno)));
+    if (got == 0) refuse(path_, "data", fmt::format("{} bytes as before", size_), "a file that was cut short since");
+    done += static_cast<std::size_t>(got);
+  }
+}
 
 void SafetensorsFile::parse() {
   std::uint64_t header_bytes = 0;
@@ -266,6 +279,10 @@ const TensorView& Checkpoint::get(const std::string& name) const {
   const TensorView* view = find(name);
   if (!view) refuse(folder_, "tensor " + quote_name(name), "it in the checkpoint", "nothing");
   return *view;
+}
+
+void Checkpoint::read(const std::string& name, std::size_t at, std::size_t bytes, void* to) const {
+  places_.at(name).file->read(*places_.at(name).tensor, at, bytes, to);
 }
 
 const std::string& Checkpoint::file_of(const std::string& name) const {

@@ -1,68 +1,12 @@
-#include <cmath>
-
 #include "08_qwen_operators/linear_mma.cuh"
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"
 #include "09_cuda_graph_decode/ladder.hpp"
 #include "09_cuda_graph_decode/reference_decoder.hpp"
+#include "09_cuda_graph_decode/test_models.hpp"
 #include "common/catch.hpp"
 
 namespace {
-
-// Small shapes that no index mistake survives: q is wider than hidden, groups of 3, sizes that are no multiple of a tile.
-ModelConfig small_qwen3() {
-  ModelConfig c;
-  c.family = ModelConfig::Family::kQwen3;
-  c.layers = 2;
-  c.hidden = 72;
-  c.heads = 6;
-  c.kv_heads = 2;
-  c.head_dim = 64;
-  c.intermediate = 104;
-  c.vocab = 211;
-  c.max_position = 512;
-  c.rms_eps = 1e-6;
-  c.rope_theta = 1e6;
-  c.tied = true;
-  c.qk_norm = true;
-  return c;
-}
-ModelConfig small_qwen2() {
-  ModelConfig c = small_qwen3();
-  c.family = ModelConfig::Family::kQwen2;
-  c.qk_norm = false;
-  c.qkv_bias = true;
-  c.tied = false;
-  c.heads = 7;
-  c.kv_heads = 1;
-  c.hidden = 100;
-  return c;
-}
-ModelConfig small_article() {
-  ModelConfig c = small_qwen3();
-  c.family = ModelConfig::Family::kArticle;
-  c.qk_norm = false;
-  c.heads = 4;
-  c.hidden = 128;
-  c.head_dim = 128;
-  return c;
-}
-
-std::vector<int> some_prompt(int length, int vocab, int salt = 0) {
-  std::vector<int> ids;
-  for (int i = 0; i < length; ++i) ids.push_back((i * 37 + 11 + salt) % vocab);
-  return ids;
-}
-
-// ‖got − want‖ / ‖want‖
-double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    difference += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(difference / size);
-}
 
 struct Run {
   std::vector<int> ids;
@@ -106,18 +50,23 @@ TEST_CASE("09 the logits of prefill and of every step are those of the plain dec
   }
 }
 
-TEST_CASE("09 graph and eager, with and without dependent launch: the same bits") {
-  const Weights weights(small_qwen3(), 5);
-  const std::vector<int> prompt = some_prompt(7, 211);
-  Decoder graph(weights, 40, DecoderOptions());
-  const Run want = run(graph, prompt, 12);
+TEST_CASE("09 graph, eager and a rerun, with and without dependent launch: the same bits", "[bits]") {
   DecoderOptions no_pdl;
   no_pdl.pdl = false;
-  for (const DecoderOptions& options : {without_graph(), no_pdl, DecoderOptions()}) {
-    Decoder other(weights, 40, options);
-    const Run got = run(other, prompt, 12);
-    CHECK(got.ids == want.ids);
-    CHECK(got.logits == want.logits);
+  for (const ModelConfig& config : {small_qwen3(), small_qwen2(), small_article()}) {
+    INFO(family_name(config.family));
+    const Weights weights(config, 5);
+    const std::vector<int> prompt = some_prompt(7, config.vocab);
+    Decoder graph(weights, 40, DecoderOptions());
+    const Run want = run(graph, prompt, 8), again = run(graph, prompt, 8);
+    CHECK(again.ids == want.ids);
+    CHECK(again.logits == want.logits);
+    for (const DecoderOptions& options : {without_graph(), no_pdl, DecoderOptions()}) {
+      Decoder other(weights, 40, options);
+      const Run got = run(other, prompt, 8);
+      CHECK(got.ids == want.ids);
+      CHECK(got.logits == want.logits);
+    }
   }
 }
 
@@ -204,6 +153,15 @@ TEST_CASE("09 every rung of the ladder produces the same tokens") {
   CHECK(run_ladder(weights, options, rows));
   CHECK(rows.size() == ladder_rungs().size() + 1);
   for (const auto& row : rows) CHECK(row["checked"] == true);
+}
+
+TEST_CASE("09 no capture of the decoder allocates or waits", "[capture]") {
+  const Weights weights(small_qwen3(), 10);
+  const int before = Graph::refused_calls();
+  Decoder decoder(weights, 80, DecoderOptions());  // captures the step
+  CHECK(decoder.launches_per_token() > 10);
+  for (const int length : {5, 70}) decoder.prefill(some_prompt(length, 211));  // captures 64 rows, then 80
+  CHECK(Graph::refused_calls() == before);
 }
 
 TEST_CASE("09 nothing is allocated after the constructor") {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 
+#include "09_cuda_graph_decode/load_tensors.cuh"
 #include "common/launch.hpp"
 
 namespace {
@@ -38,20 +38,6 @@ bool continues_group(const std::string& name) {
   return false;
 }
 
-std::vector<bfloat16> to_bfloat16(const TensorView& tensor) {
-  std::vector<bfloat16> values(tensor.bytes / (tensor.dtype == "F32" ? 4 : 2));
-  if (tensor.dtype != "F32") {
-    std::memcpy(values.data(), tensor.data, tensor.bytes);
-    return values;
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    float f;
-    std::memcpy(&f, tensor.data + 4 * i, 4);  // the file promises no alignment
-    values[i] = __float2bfloat16(f);
-  }
-  return values;
-}
-
 }  // namespace
 
 Weights::Weights(const ModelConfig& config) : config_(config) {
@@ -82,12 +68,9 @@ Weights::Weights(const ModelConfig& config) : config_(config) {
 
 Weights::Weights(const ModelConfig& config, const Checkpoint& checkpoint)
     : Weights((check_checkpoint(checkpoint, config), config)) {
-  Stream stream;
-  for (const Tensor& tensor : tensors_) {
-    const std::vector<bfloat16> values = to_bfloat16(checkpoint.get(tensor.name));
-    copy_bytes_to_device(stream, arena_.data() + tensor.offset, values.data(), values.size() * sizeof(bfloat16));
-    stream.synchronize();
-  }
+  std::vector<TensorPlace> places;
+  for (const Tensor& tensor : tensors_) places.push_back({tensor.name, arena_.data() + tensor.offset, tensor.count});
+  load_tensors(checkpoint, places);
 }
 
 Weights::Weights(const ModelConfig& config, uint64_t seed) : Weights(config) {

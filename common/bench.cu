@@ -11,23 +11,12 @@ double host_seconds() {
 
 #if ON_GPU
 
-namespace {
-
-struct Event {
-  cudaEvent_t handle = nullptr;
-  Event() { CUDA_CHECK(cudaEventCreate(&handle)); }
-  ~Event() { cudaEventDestroy(handle); }
-  void record(Stream& stream) { CUDA_CHECK(cudaEventRecord(handle, stream.handle)); }
-};
-
-}  // namespace
-
 double time_once(Stream& stream, const std::function<void()>& enqueue) {
   static Event before, after;
   before.record(stream);
   enqueue();
   after.record(stream);
-  CUDA_CHECK(cudaEventSynchronize(after.handle));
+  after.synchronize();
   float ms = 0;
   CUDA_CHECK(cudaEventElapsedTime(&ms, before.handle, after.handle));
   return 1e-3 * ms;

@@ -71,6 +71,20 @@ size_t free_device_bytes();
 // is not enough, before anything is changed.
 void* device_allocate(size_t bytes);
 void device_free(void* address) noexcept;
+// Memory of the host that the device copies from and to directly, at full speed and while the host goes on (pinned);
+// plain memory on the executor. Throws EnvironmentError when there is not enough.
+class PinnedBuffer {
+ public:
+  explicit PinnedBuffer(size_t bytes);
+  ~PinnedBuffer();
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+};
+
 // Bytes that device_allocate holds at this moment, and the most it ever held.
 size_t device_bytes_in_use();
 size_t device_bytes_peak();
@@ -117,16 +131,34 @@ class Stream {
   std::shared_ptr<Scratch> scratch_ = std::make_shared<Scratch>();
 };
 
+// A point in a stream's work. On the executor it has always been reached.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(Stream& stream);
+  void synchronize();  // waits until the device has come to the point recorded last
+
+#if ON_GPU
+  cudaEvent_t handle = nullptr;
+#endif
+};
+
 // A recorded sequence of launches that is started with one call.
 class Graph {
  public:
-  // Records what `work` enqueues on `stream`; nothing runs. No allocation, no synchronisation inside.
+  // Records what `work` enqueues on `stream`; nothing runs. A graph can hold no allocation, free or wait for the device:
+  // inside `work` each throws EnvironmentError, and so does the capture.
   static Graph capture(Stream& stream, const std::function<void()>& work);
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();
   void replay(Stream& stream) const;
   int nodes() const { return nodes_; }  // kernels and copies in it
+  // Calls of this thread, so far, that were refused because they came inside `work`.
+  static int refused_calls();
 
  private:
   Graph() = default;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "common/capture.hpp"
 #include "common/device.hpp"
 #include "env_check/tables.hpp"
 
@@ -91,7 +92,10 @@ const DeviceInfo& device() {
   return info;
 }
 
-void device_synchronize() { CUDA_CHECK(cudaDeviceSynchronize()); }
+void device_synchronize() {
+  refuse_in_capture("device_synchronize");  // as CUDA would, but with the capture still valid and the cause in words
+  CUDA_CHECK(cudaDeviceSynchronize());
+}
 
 size_t free_device_bytes() {
   size_t free_bytes = 0, total = 0;
@@ -101,6 +105,7 @@ size_t free_device_bytes() {
 
 void* device_allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
+  refuse_in_capture("device_allocate");
   void* data = nullptr;
   const cudaError_t error = cudaMalloc(&data, bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -119,6 +124,7 @@ void* device_allocate(size_t bytes) {
 
 void device_free(void* address) noexcept {
   if (!address) return;
+  note_free_in_capture();
   cudaFree(address);
   std::lock_guard<std::mutex> lock(sizes_mutex);
   in_use -= sizes[address];
@@ -128,23 +134,42 @@ void device_free(void* address) noexcept {
 size_t device_bytes_in_use() { return in_use; }
 size_t device_bytes_peak() { return peak; }
 
+PinnedBuffer::PinnedBuffer(size_t bytes) {
+  refuse_in_capture("PinnedBuffer");
+  void* data = nullptr;
+  CUDA_CHECK(cudaHostAlloc(&data, bytes, cudaHostAllocDefault));
+  data_ = static_cast<std::byte*>(data);
+}
+PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+
 Stream::Stream() { CUDA_CHECK(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking)); }
 Stream::~Stream() { cudaStreamDestroy(handle); }
-void Stream::synchronize() { CUDA_CHECK(cudaStreamSynchronize(handle)); }
+void Stream::synchronize() {
+  if (capture_state.stream == this) refuse_in_capture("Stream::synchronize");
+  CUDA_CHECK(cudaStreamSynchronize(handle));
+}
 bool Stream::capturing() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   CUDA_CHECK(cudaStreamIsCapturing(handle, &status));
   return status != cudaStreamCaptureStatusNone;
 }
 
+Event::Event() { CUDA_CHECK(cudaEventCreate(&handle)); }
+Event::~Event() { cudaEventDestroy(handle); }
+void Event::record(Stream& stream) { CUDA_CHECK(cudaEventRecord(handle, stream.handle)); }
+void Event::synchronize() { CUDA_CHECK(cudaEventSynchronize(handle)); }
+
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
+  const CaptureScope scope(stream);
   CUDA_CHECK(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeThreadLocal));
   cudaGraph_t recorded = nullptr;
   try {
     work();
+    scope.check_frees();
   } catch (...) {
     cudaStreamEndCapture(stream.handle, &recorded);
     if (recorded) cudaGraphDestroy(recorded);
+    cudaGetLastError();  // a capture that was broken off leaves its error behind
     throw;
   }
   CUDA_CHECK(cudaStreamEndCapture(stream.handle, &recorded));
@@ -157,6 +182,7 @@ Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   CUDA_CHECK(cudaGraphDestroy(recorded));
   return graph;
 }
+int Graph::refused_calls() { return capture_state.refused; }
 Graph::Graph(Graph&& o) noexcept
     : nodes_(o.nodes_), scratch_(std::move(o.scratch_)), exec_(std::exchange(o.exec_, nullptr)) {}
 Graph& Graph::operator=(Graph&& o) noexcept {

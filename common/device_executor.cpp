@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "common/capture.hpp"
 #include "common/device.hpp"
 #include "common/host_memory.hpp"
 #include "common/simt/counts.hpp"
@@ -29,12 +30,13 @@ const DeviceInfo& device() {
 
 std::string why_no_device() { return ""; }
 
-void device_synchronize() {}
+void device_synchronize() { refuse_in_capture("device_synchronize"); }
 
 size_t free_device_bytes() { return static_cast<size_t>(free_host_bytes()); }
 
 void* device_allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
+  refuse_in_capture("device_allocate");
   void* block = nullptr;
   if (bytes > device().memory_bytes || posix_memalign(&block, kHeader, bytes + kHeader) != 0)
     throw EnvironmentError(
@@ -52,6 +54,7 @@ void* device_allocate(size_t bytes) {
 
 void device_free(void* address) noexcept {
   if (!address) return;
+  note_free_in_capture();
   if (simt::counting()) simt::remove_device_memory(address);
   char* block = static_cast<char*>(address) - kHeader;
   in_use -= *reinterpret_cast<size_t*>(block);
@@ -61,18 +64,32 @@ void device_free(void* address) noexcept {
 size_t device_bytes_in_use() { return in_use; }
 size_t device_bytes_peak() { return peak; }
 
+PinnedBuffer::PinnedBuffer(size_t bytes) {
+  refuse_in_capture("PinnedBuffer");
+  data_ = static_cast<std::byte*>(std::malloc(bytes));
+  if (!data_ && bytes > 0) throw EnvironmentError(fmt::format("out of memory: {} bytes wanted", bytes));
+}
+PinnedBuffer::~PinnedBuffer() { std::free(data_); }
+
 Stream::Stream() = default;
 Stream::~Stream() = default;
 void Stream::synchronize() {
-  if (recording) throw EnvironmentError("synchronize() while a graph is captured");
+  if (capture_state.stream == this) refuse_in_capture("Stream::synchronize");
 }
 bool Stream::capturing() const { return recording != nullptr; }
 
+Event::Event() = default;
+Event::~Event() = default;
+void Event::record(Stream&) {}
+void Event::synchronize() {}
+
 Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
+  const CaptureScope scope(stream);
   Graph graph;
   stream.recording = &graph.launches_;
   try {
     work();
+    scope.check_frees();
   } catch (...) {
     stream.recording = nullptr;
     throw;
@@ -82,6 +99,7 @@ Graph Graph::capture(Stream& stream, const std::function<void()>& work) {
   graph.scratch_ = stream.scratch_;
   return graph;
 }
+int Graph::refused_calls() { return capture_state.refused; }
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;

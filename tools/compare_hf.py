@@ -38,6 +38,7 @@ warnings.filterwarnings("ignore", message=".*past_key_values.*")
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMIT = 1.2
+CONTEXTS = [1, 2, 63, 64, 65, 1000, 4096]  # around a tile's size, and longer than one piece of a prefill
 
 
 def make_config(family: str, tiny: bool) -> Qwen2Config | Qwen3Config:
@@ -139,7 +140,8 @@ def main() -> int:
     parser.add_argument("--step09", type=Path, default=ROOT / "build" / "bin" / "step09")
     parser.add_argument("--folder", type=Path, help="where the model is kept; default build/compare_hf/FAMILY")
     parser.add_argument("--family", choices=["qwen2", "qwen3"], default="qwen2")
-    parser.add_argument("--contexts", type=int, nargs="+", default=[128], help="prompt lengths in tokens")
+    parser.add_argument("--contexts", type=int, nargs="+", default=CONTEXTS if torch.cuda.is_available() else [128],
+                        help="prompt lengths in tokens; default: %(default)s")  # fmt: skip
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--tiny", action="store_true", help="a small shape")
     parser.add_argument("--seed", type=int, default=1)
