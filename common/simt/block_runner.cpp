@@ -48,6 +48,8 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
   error_.clear();
   std::memset(shared_.get(), 0xff, shared_bytes);  // NaN, so that a read before a write shows
 
+  hopper_.block_begins(count_, shared_bytes);
+
   ::blockIdx = block_index;
   ::blockDim = block;
   ::gridDim = grid;
@@ -61,6 +63,7 @@ void BlockRunner::run(const Work& work, uint3 block_index, dim3 grid, dim3 block
   jump(idle_fiber());
   listener = nullptr;  // a kernel that failed has not returned
   if (error_.empty() && finished_ < count_) error_ = deadlock_report();
+  if (error_.empty()) error_ = hopper_.block_ends();
   if (observer_) {
     const std::string wrong = observer_->block_ends();
     if (error_.empty()) error_ = wrong;
@@ -179,6 +182,7 @@ void BlockRunner::finish_thread() {
     if (meeting.mask >> (current_ % kWarp) & 1)
       fail(fmt::format("mask {:#010x} names lane {}, which has returned", meeting.mask, current_ % kWarp), meeting.site,
            current_);
+  hopper_.thread_ends(current_);
 }
 
 inline void BlockRunner::wait() {
@@ -196,6 +200,8 @@ inline void BlockRunner::wait() {
   ::threadIdx = threads_[self].index;
   if (observer_) observer_->turn_begins();
 }
+
+void BlockRunner::sleep() { wait(); }
 
 void BlockRunner::yield() {
   paused_.push_back(current_);

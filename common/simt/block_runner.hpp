@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/simt/hopper.hpp"
 #include "common/simt/observer.hpp"
 
 namespace simt {
@@ -60,12 +61,16 @@ class BlockRunner {
   void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders);
   // Lets the other lanes of the warp catch up.
   void yield();
+  // The current thread waits until somebody wakes it.
+  void sleep();
+  void wake(int thread) { ready_.push_back(thread); }
   [[noreturn]] void fail(const std::string& reason, Site site, int thread);
   // The same from inside code that no exception may pass through; the message is whole.
   [[noreturn]] void give_up(const std::string& message);
 
   int current() const { return current_; }
   int thread_count() const { return count_; }
+  bool finished(int thread) const { return thread < unstarted_ && threads_[thread].finished; }
   ThreadCopies& current_copies() { return copies_[current_]; }
   char* shared_memory() { return shared_.get(); }
   bool on_this_stack(uintptr_t address) const { return running_->holds(address); }
@@ -74,6 +79,7 @@ class BlockRunner {
   // "file:line: kernel block thread: reason"
   std::string describe(const std::string& location, const std::string& reason, int thread) const;
   Observer* observer() { return observer_.get(); }
+  Hopper& hopper() { return hopper_; }
   uint64_t barriers = 0;
 
  private:
@@ -107,6 +113,7 @@ class BlockRunner {
   Site barrier_site_{"", 0};
   std::vector<std::vector<WarpMeeting>> meetings_;  // per warp
 
+  Hopper hopper_{*this};
   std::string error_;
   struct Free {
     void operator()(char* p) const { std::free(p); }
@@ -114,5 +121,8 @@ class BlockRunner {
   std::unique_ptr<char, Free> shared_{static_cast<char*>(std::aligned_alloc(1024, kSharedCapacity))};
   std::unique_ptr<Observer> observer_{simt::observer() ? simt::observer()() : nullptr};
 };
+
+// Whose block runs on this host thread.
+BlockRunner& active_runner();
 
 }  // namespace simt

@@ -32,6 +32,9 @@ struct alignas(16) float4 {
 struct alignas(8) int2 {
   int x, y;
 };
+struct int3 {
+  int x, y, z;
+};
 struct alignas(16) int4 {
   int x, y, z, w;
 };
@@ -45,6 +48,7 @@ struct alignas(16) uint4 {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int3 make_int3(int x, int y, int z) { return {x, y, z}; }
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }

@@ -145,6 +145,7 @@ int worker_count() {
 
 void set_block_order(uint64_t seed) { order_seed = seed; }
 void set_early_copies(bool early) { early_copies = early; }
+bool copies_are_early() { return early_copies; }
 
 Counters counters() { return {total_launches, total_blocks, total_barriers}; }
 
@@ -209,6 +210,7 @@ void warp_rendezvous(unsigned mask, WarpOperation operation, void* slot, Site si
 void set_observer(MakeObserver make) { make_observer = make; }
 MakeObserver observer() { return make_observer; }
 
+BlockRunner& active_runner() { return *active; }
 int lane_id() { return active->current() % kWarp; }
 
 void thread_fence() {
