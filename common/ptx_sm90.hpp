@@ -188,6 +188,16 @@ __device__ __forceinline__ void tma_store([[maybe_unused]] const TensorMap& map,
                : "memory");
 #endif
 }
+__device__ __forceinline__ void tma_store([[maybe_unused]] const TensorMap& map, [[maybe_unused]] int4 at,
+                                          [[maybe_unused]] const void* shared CALLED_FROM) {
+#if !ON_GPU
+  simt::bulk_store(map, {at.x, at.y, at.z, at.w}, shared, site);
+#elif ON_HOPPER
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(shared_address_of(shared)), "r"(at.x), "r"(at.y), "r"(at.z), "r"(at.w)
+               : "memory");
+#endif
+}
 // Closes the group of this thread's stores since the last commit.
 __device__ __forceinline__ void tma_store_commit() {
 #if !ON_GPU
