@@ -123,7 +123,12 @@ void Hopper::advance(uint32_t barrier, int arrivals, int64_t bytes, Site site) {
   if (complete) wake_waiters(barrier);
 }
 
-void Hopper::arrive(uint32_t barrier, int64_t expected_bytes, Site site) { advance(barrier, 1, expected_bytes, site); }
+// Who waits for this arrival goes on at once, before the thread that arrives: what it does too early shows.
+void Hopper::arrive(uint32_t barrier, int64_t expected_bytes, Site site) {
+  runner_.wake(runner_.current());
+  advance(barrier, 1, expected_bytes, site);
+  runner_.sleep();
+}
 
 void Hopper::wait(uint32_t barrier, unsigned parity, Site site) {
   const auto passed = [&] { return checked(barrier, site).phase != parity; };
@@ -154,6 +159,13 @@ void Hopper::load(const TensorMap& map, const int (&at)[4], uint32_t to, uint32_
     runner_.fail(
         fmt::format("tma_load of {} bytes to byte {} of {} bytes of shared memory", map.box_bytes(), to, shared_bytes_),
         site, runner_.current());
+  for (const auto& warpgroup : warpgroups_)
+    if (const Site* reader = warpgroup ? warpgroup->reading(to, to + map.box_bytes()) : nullptr)
+      runner_.fail(
+          fmt::format("tma_load to byte {} of shared memory, which the wgmma at {}:{} reads; a warp of it has not "
+                      "come to its wgmma_wait",
+                      to, reader->file, reader->line),
+          site, runner_.current());
   loads_.push_back({map, {at[0], at[1], at[2], at[3]}, to, barrier, site, runner_.current()});
   if (copies_are_early())
     land(barrier);

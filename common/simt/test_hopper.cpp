@@ -66,6 +66,36 @@ __global__ void product(Fault fault, TensorMap in, TensorMap out, float* d_out) 
     if (fault != Fault::kStoreNotWaited) tma_store_wait_read<0>();
   }
 }
+// One place for a tile and two uses of it: a warpgroup multiplies what thread 128 has copied, and says when it may be
+// filled again.
+void reuse(bool too_early, const TensorMap ones) {
+  auto* const tile = dynamic_shared_1024<bfloat16>();
+  auto* const full = reinterpret_cast<Mbarrier*>(tile + 4096);
+  Mbarrier* const empty = full + 1;
+  if (threadIdx.x == 0) {
+    mbarrier_init(full, 1);
+    mbarrier_init(empty, 4);
+    mbarrier_init_fence();
+  }
+  __syncthreads();
+  if (threadIdx.x > 128) return;
+  for (int use = 0; use < 2; ++use) {
+    if (threadIdx.x == 128) {
+      mbarrier_wait(empty, unsigned(use + 1) % 2);
+      mbarrier_expect_bytes(full, 8192);
+      tma_load(tile, ones, full, make_int2(0, 0));
+      continue;
+    }
+    float d[32];
+    mbarrier_wait(full, unsigned(use));
+    wgmma_fence();
+    wgmma(d, wgmma_descriptor(tile), wgmma_descriptor(tile), false);
+    wgmma_commit();
+    if (too_early && threadIdx.x % 32 == 0) mbarrier_arrive(empty);
+    wgmma_wait<0>(d);
+    if (!too_early && threadIdx.x % 32 == 0) mbarrier_arrive(empty);
+  }
+}
 void half_a_warpgroup() { wgmma_fence(); }
 void named(int id, int threads) { named_barrier_sync(id, threads); }
 
@@ -157,6 +187,16 @@ TEST_CASE("Hopper twins: all 128 threads of a warpgroup take part in a wgmma") {
   });
   Stream stream;
   CHECK_THROWS_AS(launch(half_a_warpgroup, dim3(1), dim3(96), on(stream)), simt::KernelError);
+}
+TEST_CASE("Hopper twins: a tile that is filled again while a wgmma reads it") {
+  const DeviceBuffer<bfloat16> ones(std::vector<bfloat16>(4096, __float2bfloat16(1)));
+  const TensorMap map = make_tensor_map(ones.data(), {{64, 64}, {64}, {64, 64}});
+  Stream stream;
+  const auto how = on(stream).smem(8192 + 2 * sizeof(Mbarrier));
+  late_and_early([&](bool) {
+    launch(reuse, dim3(1), dim3(160), how, false, map);
+    CHECK_THROWS_AS(launch(reuse, dim3(1), dim3(160), how, true, map), simt::KernelError);
+  });
 }
 TEST_CASE("Hopper twins: a descriptor of another swizzle, barriers that are none") {
   CHECK(refused(Fault::kWrongSwizzle, "swizzle mode"));

@@ -26,6 +26,12 @@ class SharedMatrix {
         stride_(static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4),
         mn_major_(mn_major) {}
 
+  // The 1024-byte groups of rows that `mn` rows of a or columns of b lie in, and what lies between them.
+  uint32_t first() const { return start_ / 1024 * 1024; }
+  uint32_t end(uint32_t mn) const {
+    return first() + 1024 + (mn_major_ ? (mn / 64 - 1) * leading_ + stride_ : (mn / 8 - 1) * stride_);
+  }
+
   // Element (mn, k): mn is a row of a or a column of b.
   float at(uint32_t mn, uint32_t k) const {
     const uint32_t address =
@@ -74,10 +80,12 @@ void Warpgroup::mma(const WgmmaOperands& operands, Site site) {
   }
   arrived_ = 0;
   start(site);
+  // This thread waits for its turn too: its warp's first lanes are to go on before the last.
   for (int i = kThreads - 1; i >= 0; --i) {
     threads_[static_cast<size_t>(i)].here = false;
-    if (first_ + i != self) runner_.wake(first_ + i);
+    runner_.wake(first_ + i);
   }
+  runner_.sleep();
 }
 
 void Warpgroup::start(Site site) {
@@ -99,6 +107,12 @@ void Warpgroup::start(Site site) {
   const char* wrong = wrong_descriptor(common.b_descriptor);
   if (!wrong && !common.a) wrong = wrong_descriptor(common.a_descriptor);
   if (wrong) runner_.fail(wrong, site, first_);
+  const SharedMatrix b(nullptr, common.b_descriptor, common.transposed_b);
+  readings_.push_back({operation.number, b.first(), b.end(uint32_t(common.N)), 0, site});
+  if (!common.a) {
+    const SharedMatrix a(nullptr, common.a_descriptor, false);
+    readings_.push_back({operation.number, a.first(), a.end(kRows), 0, site});
+  }
   operation.accumulator = accumulator(site);
   operation.accumulator->last = operation.number;
   operations_.push_back(std::move(operation));
@@ -170,6 +184,9 @@ void Warpgroup::wait(int groups_left) {
   if (groups <= 0) return;
   const uint64_t end = thread.group_ends[static_cast<size_t>(groups - 1)];
   thread.group_ends.erase(thread.group_ends.begin(), thread.group_ends.begin() + groups);
+  for (Reading& reading : readings_)
+    if (reading.number < end) reading.waited |= 1u << lane / 32;
+  while (!readings_.empty() && readings_.front().waited == 15) readings_.pop_front();
   for (; !operations_.empty() && operations_.front().number < end; operations_.pop_front())
     carry_out(operations_.front());
   for (const auto& accumulator : accumulators_) {
@@ -197,5 +214,11 @@ std::string Warpgroup::waiting() const {
 }
 
 const Site* Warpgroup::unfinished() const { return accumulators_.empty() ? nullptr : &accumulators_.front()->site; }
+
+const Site* Warpgroup::reading(uint32_t first, uint32_t end) const {
+  for (const Reading& reading : readings_)
+    if (reading.first < end && first < reading.end) return &reading.site;
+  return nullptr;
+}
 
 }  // namespace simt

@@ -37,6 +37,8 @@ class Warpgroup {
   void thread_ends(int thread) const;
   std::string waiting() const;     // for the report of a deadlock
   const Site* unfinished() const;  // a wgmma that a thread has never waited for, or null
+  // One that reads some of these bytes of shared memory and that a warp has not waited for, or null.
+  const Site* reading(uint32_t first, uint32_t end) const;
 
  private:
   // 64 × N registers of the 128 threads with operations under way; they read as NaN until they are waited for.
@@ -60,6 +62,13 @@ class Warpgroup {
     std::vector<uint64_t> group_ends;  // operations issued at each commit
   };
 
+  struct Reading {
+    uint64_t number;      // of the operation
+    uint32_t first, end;  // bytes of shared memory
+    unsigned waited;      // bit i: a lane of warp i has waited for it
+    Site site;
+  };
+
   void start(Site site);
   std::shared_ptr<Accumulator> accumulator(Site site);
   void carry_out(const Operation& operation);
@@ -72,6 +81,7 @@ class Warpgroup {
   std::vector<ThreadState> threads_ = std::vector<ThreadState>(kThreads);
   std::vector<std::shared_ptr<Accumulator>> accumulators_;  // not delivered to every thread yet
   std::deque<Operation> operations_;                        // not carried out yet
+  std::deque<Reading> readings_;                            // not waited for by every warp yet
   uint64_t issued_ = 0;
 };
 
