@@ -144,7 +144,9 @@ __global__ void __launch_bounds__(kSm90Threads, 1)
     using Shared = Sm90Shared<D>;
     Shared& shared = *dynamic_shared_1024<Shared>();
     const Sm90Block block(p, form, Shared::kKeys);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
+      tma_prefetch_descriptor(maps.q), tma_prefetch_descriptor(maps.k), tma_prefetch_descriptor(maps.v);
+    if (threadIdx.x == kWarpgroup) {
       const int readers = form.split_keys ? 4 : 4 * kConsumers;  // warps that read a tile
       mbarrier_init(&shared.q_full, 1);
       for (int i = 0; i < Shared::kKTiles; ++i)

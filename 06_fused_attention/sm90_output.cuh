@@ -7,8 +7,8 @@
 enum Sm90Barrier { kTurn = 1, kKeysDone = 3, kHandedOver = 4, kStored = 5 };  // and kTurn + 1, kStored + 1
 
 // [merge]
-// Consumer 1 hands its sums over and is done: false. A thread of consumer 0 has the same places of the same rows, so
-// values pass from thread to thread and their layout does not matter.
+// Consumer 0, whose last tile comes first, hands its sums over and is done: false. A thread of consumer 1 has the same
+// places of the same rows, so values pass from thread to thread and their layout does not matter.
 template <int D>
 __device__ __forceinline__ bool merge_halves(Sm90Shared<D>& shared, int consumer, float (&out)[D / 2], RowPair& rows) {
   const int thread = threadIdx.x % kWarpgroup;
@@ -16,7 +16,7 @@ __device__ __forceinline__ bool merge_halves(Sm90Shared<D>& shared, int consumer
   auto* const ends = reinterpret_cast<float*>(shared.q[1]) + 4 * thread;  // nobody's rows where keys are split
   static_assert(sizeof shared.v >= sizeof(float) * D / 2 * kWarpgroup, "the v tiles have room for an output in float");
   named_barrier_sync(kKeysDone, kConsumers * kWarpgroup);  // nobody reads a v tile any more
-  if (consumer == 1) {
+  if (consumer == 0) {
 #pragma unroll
     for (int i = 0; i < D / 2; ++i) values[i * kWarpgroup] = out[i];
     store_vec(ends, make_float4(rows.top[0], rows.top[1], rows.sum[0], rows.sum[1]));
