@@ -1,22 +1,21 @@
-// 06 · fused attention on Hopper (sm_90a): FlashAttention-3 (Shah et al. 2024) on top of fused_mma.cuh
+// 06 · fused attention on Hopper (sm_90a): the algorithm of FlashAttention-3 (Shah et al. 2024)
 //
-// Against fused_mma.cuh, each idea in one place:
-//   wgmma        a warpgroup of 4 warps issues 64 × 128 × 16 at once and goes on; both operands may stay in shared memory,
-//                so q, k and v pass through no register                                            [scores], [values]
-//   TMA          one thread has whole tiles copied; an mbarrier counts the bytes; no address arithmetic in the loop  [copies]
-//   roles        a warpgroup copies and gives its registers to the two that compute                [roles]
-//   overlap      a warpgroup issues scores of tile i and output of tile i-1, and does the softmax of i while the tensor
-//                cores work on the latter; two warpgroups take turns, so that one's softmax hides behind the other's
-//                products                                                                          [steps]
-//   packing      heads that share keys share a tile of rows                                        sm90_tiles.cuh
-//   split keys   where blocks are few, both warpgroups take the same rows and half of the keys     sm90_output.cuh
-// Predict: for 64 rows and 128 keys at head dimension 128, 4 · 64 · 128 · 128 FLOP are 1 024 cycles of the tensor cores and
-//          64 · 128 exponentials 512 of the special-function units: hidden, two thirds of the cycles become all of them.
+// The products and the softmax are those of fused_mma.cuh. New, and where:
+//   wgmma       four warps start 64 × 128 × 16 together and go on; q, k and v stay in shared memory  [scores] [values]
+//   TMA         one thread has whole tiles copied, and an mbarrier counts their bytes                [copies]
+//   roles       one warpgroup copies and gives its registers to the two that compute                 [roles]
+//   overlap     the softmax of tile i while the tensor cores do the output of tile i - 1             [steps]
+//   turns       one warpgroup's softmax behind the other's products                                  [steps]
+//   packing     heads that share keys share a tile of rows                                           sm90_tiles.cuh
+//   split keys  few blocks: both warpgroups take the same rows and half of the keys each             sm90_output.cuh
+// Predict: 64 rows by 128 keys at head dimension 128 are 4 · 64 · 128 · 128 FLOP, 1 024 cycles of the tensor cores, and
+//          64 · 128 exponentials, 512 cycles of the special-function units. One after the other the tensor cores would
+//          rest for a third of the time; hidden, for none of it.
 // Run: make step06     Look closer: make lab06 · make profile06
 #pragma once
 #include "06_fused_attention/sm90_output.cuh"
 
-// Moves tiles; one thread. `parity` of the n-th use of a ring's place: n odd or even.
+// Has the tiles copied, in the order in which they are needed; one thread. Tile t takes place t mod n of its ring of n.
 // [copies]
 template <int D>
 __device__ __forceinline__ void copy_tiles(Sm90Shared<D>& shared, const Sm90Block& block, const Sm90Maps& maps) {
@@ -96,8 +95,8 @@ __device__ __forceinline__ void attend(Sm90Shared<D>& shared, const Sm90Block& b
     if (key0 + KEYS > seen_by_all) hide_beyond(score, key0, seen);
     if (mask) hide_padding(score, key0, mask, p.kv_len);
     const bool grown = exponentials(score, rows, c);
-    // The values come into play in the next step. Waiting for them here keeps ptxas from moving the exponentials behind
-    // the wait for the tensor cores that follows: it moves nothing over a loop.
+    // The next step needs these values. Waiting for them here, a branch, also keeps ptxas from moving the exponentials
+    // behind the wait for the tensor cores that follows, where nothing would hide them.
     mbarrier_wait(&shared.v_full[tile(i) % Shared::kVTiles], tile(i) / Shared::kVTiles % 2);
     return grown;
   };
