@@ -9,7 +9,7 @@
 #pragma once
 #include <fmt/format.h>
 
-#include "08_qwen_operators/linear_mma.cuh"
+#include "08_qwen_operators/linear_plan.hpp"
 #include "08_qwen_operators/linear_sm90_kernel.cuh"
 
 using LinearTileSm90x256 = LinearTileSm90<256, 4>;  // 225 KB, as the others: as many tiles under way as there is room
