@@ -23,6 +23,7 @@ struct DecoderOptions {
   bool fused_operators = true;       // step 08's fused GEMVs for the decode step; needs fp32_gemm == null
   bool graph = true;                 // replay the step as one CUDA Graph
   bool pdl = true;                   // programmatic dependent launch between the kernels of a step
+  bool wgmma = false;                // prefill's linear layers by wgmma where the card has it, else by mma.sync
   int piece_rows = 1024;             // a longer prompt is read in pieces, so that activations stay small
 };
 
