@@ -25,10 +25,6 @@ struct MmaTile {
   static constexpr size_t kSharedBytes = 2 * size_t(D) * (kRows + 2 * kMmaKeys);
 };
 
-// A row's maximum is replaced only when a tile exceeds it by more than 2^8: until then weights just grow above 1, which
-// float sums and bfloat16 weights take without loss, and the output needs no rescaling.
-constexpr float kHeadroom = 8.f;
-
 template <int D, int MT>
 __global__ void __launch_bounds__(kMmaThreads, MmaTile<D, MT>::kBlocks) attention_mma_kernel(Attention<bfloat16> p) {
   using Tile = MmaTile<D, MT>;

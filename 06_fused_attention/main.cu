@@ -1,5 +1,6 @@
 #include "06_fused_attention/fused_fp32.cuh"
 #include "06_fused_attention/fused_mma.cuh"
+#include "06_fused_attention/fused_sm90.cuh"
 #include "06_fused_attention/problems.cuh"
 #include "06_fused_attention/unfused.cuh"
 
@@ -22,12 +23,15 @@ Problem fp32(const Shape& s, bool causal, uint64_t seed) {
 
 void fused_bf16(Stream& stream, const Bf16& p, int i) { attention_fused_fp32(stream, p.cases[i].problem); }
 void fused_mma(Stream& stream, const Bf16& p, int i) { attention_fused_mma(stream, p.cases[i].problem); }
+void fused_sm90(Stream& stream, const Bf16& p, int i) { attention_fused_sm90(stream, p.cases[i].problem); }
 
 Problem bf16(const Shape& s, uint64_t seed) {
   AttentionRungs<bfloat16> rungs(square(s, true), 1, seed);
   rungs.add("06 fused, CUDA cores", Rung::kBaseline, kOutputBfloat16, fused_bf16);
   Rung& mma = rungs.add("06 fused, tensor cores (mma.sync)", Rung::kRung, kWeightsAndOutputBfloat16, fused_mma);
   if (!device().has_bf16_mma) mma.skip = "bfloat16 tensor cores begin with sm_80";
+  Rung& hopper = rungs.add("06 fused, Hopper (wgmma, TMA)", Rung::kRung, kWeightsAndOutputBfloat16, fused_sm90);
+  if (!device().has_wgmma) hopper.skip = "needs compute capability 9.0 and a build for sm_90a";
   return rungs.done(s.text() + " causal");
 }
 

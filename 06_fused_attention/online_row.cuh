@@ -7,6 +7,10 @@
 
 constexpr float kLog2E = 1.44269504088896341f;
 
+// A row's maximum is replaced only when a tile exceeds it by more than 2^8: until then weights just grow above 1, which
+// float sums and bfloat16 weights take without loss, and the output needs no rescaling.
+constexpr float kHeadroom = 8.f;
+
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
 // What to subtract in the exponent. While a row has seen no visible key its maximum is -inf, and -inf − (-inf) would be

@@ -2,6 +2,7 @@
 #include "06_fused_attention/attention_case.hpp"
 #include "06_fused_attention/fused_fp32.cuh"
 #include "06_fused_attention/fused_mma.cuh"
+#include "06_fused_attention/fused_sm90.cuh"
 #include "06_fused_attention/reference.cuh"
 #include "06_fused_attention/unfused.cuh"
 #include "common/catch.hpp"
@@ -16,12 +17,18 @@ struct Kernel {
   AttentionRounding rounding;
   int head_dim;  // 0: any
   void (*run)(Stream&, const Attention<T>&);
+  bool hopper = false;
 };
 
 void unfused(Stream& stream, const Attention<float>& p) {
   UnfusedScratch scratch(p.q_len, p.kv_len, p.head_dim);
   attention_unfused(stream, p, scratch);
   stream.synchronize();
+}
+
+template <int D, bool SPLIT_KEYS>
+void hopper(Stream& stream, const Attention<bfloat16>& p) {
+  attention_sm90<D>(stream, p, SPLIT_KEYS);
 }
 
 const Kernel<float> kFloatKernels[] = {
@@ -37,6 +44,12 @@ const Kernel<bfloat16> kBfloat16Kernels[] = {
     {"mma 128, 16 rows a warp", kWeightsAndOutputBfloat16, 128, attention_mma<128, 1>},
     {"mma 128, 32 rows a warp", kWeightsAndOutputBfloat16, 128, attention_mma<128, 2>},
     {"mma 256", kWeightsAndOutputBfloat16, 256, attention_mma<256, 1>},
+    {"wgmma 64", kWeightsAndOutputBfloat16, 64, hopper<64, false>, true},
+    {"wgmma 64, split keys", kWeightsAndOutputBfloat16, 64, hopper<64, true>, true},
+    {"wgmma 128", kWeightsAndOutputBfloat16, 128, hopper<128, false>, true},
+    {"wgmma 128, split keys", kWeightsAndOutputBfloat16, 128, hopper<128, true>, true},
+    {"wgmma 256", kWeightsAndOutputBfloat16, 256, hopper<256, false>, true},
+    {"wgmma 256, split keys", kWeightsAndOutputBfloat16, 256, hopper<256, true>, true},
 };
 
 bool runs_here(const Kernel<float>& kernel, int head_dim) {
@@ -44,6 +57,7 @@ bool runs_here(const Kernel<float>& kernel, int head_dim) {
 }
 bool runs_here(const Kernel<bfloat16>& kernel, int head_dim) {
   if (kernel.head_dim != 0 && kernel.head_dim != head_dim) return false;
+  if (kernel.hopper && !device().has_wgmma) return false;
   return kernel.rounding != kWeightsAndOutputBfloat16 || device().has_bf16_mma;
 }
 

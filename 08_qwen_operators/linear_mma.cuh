@@ -5,36 +5,14 @@
 // is what ldmatrix wants, so nothing is transposed. Here is which tile a shape gets, and whether K is cut.
 // Predict: mma.sync is Ampere's instruction; on Hopper it reaches about six tenths of what wgmma does.
 #pragma once
-#include <algorithm>
-#include <cmath>
-
 #include "08_qwen_operators/linear_kernel.cuh"
+#include "08_qwen_operators/linear_plan.hpp"
 
 using LinearTile128x256 = LinearTile<128, 256, 64, 64, 3, 1>;  // 8 warps, 144 KB
 using LinearTile128x192 = LinearTile<128, 192, 64, 48, 4, 1>;  // 8 warps, 160 KB
 using LinearTile128x128 = LinearTile<128, 128, 64, 64, 3, 2>;  // 4 warps, 96 KB: two blocks on an H200, one on a 3060
 using LinearTile64x64 = LinearTile<64, 64, 32, 32, 4, 3>;      // 4 warps, 64 KB
 using LinearTile16x64 = LinearTile<16, 64, 16, 16, 6, 3>;      // 4 warps, 60 KB: a few rows, W is all there is to read
-
-// How a shape is cut: the tile, and into how many pieces K is.
-struct LinearPlan {
-  int BM, BN, split;
-  double clocks;  // the estimate it won with
-};
-
-// Clocks a multiprocessor needs: the most of
-//   mma     2048 multiplications a clock are the tensor cores' peak, mma.sync reaches about 1270 of them
-//   L2      32 bytes a clock for each multiprocessor while all load, 64 into one
-// and, where K is cut, the partial sums, which travel twice. It is a comparison of tiles, not a prediction to the
-// microsecond: start and end of a kernel are in none of them.
-inline LinearPlan linear_estimate(int BM, int BN, int split, int M, int N, int K) {
-  const double processors = device().multiprocessors, blocks = double(ceil_div(M, BM)) * ceil_div(N, BN) * split;
-  const double rounds = std::ceil(blocks / processors), bytes = 128.0 * (BM + BN);  // of one tile of K
-  const double mma = rounds * BM * BN * 64 / 1270, all_load = blocks / processors * bytes / 32,
-               one_loads = rounds * bytes / 64;
-  const double partials = split > 1 ? 8.0 * split * M * N / (24 * processors) : 0;
-  return {BM, BN, split, std::max({mma, all_load, one_loads}) * ceil_div(ceil_div(K, 64), split) + partials};
-}
 
 // The cheapest plan by that estimate among the tiles this card has shared memory for. most_split > 1 allows to cut K:
 // at most that many pieces, each of four tiles or more.

@@ -42,13 +42,17 @@ inline unsigned blocks_of(int M, int BM, int N, int BN) {
   return static_cast<unsigned>(ceil_div(M, BM)) * static_cast<unsigned>(ceil_div(N, BN));
 }
 
-// Tile (x: down M, y: along N) of this block: bands of 8 tiles down M, walked along N, so that blocks that run at the
-// same time share tiles of W and x in the L2. One grid dimension, which has room for 2^31 blocks.
-__device__ __forceinline__ int2 block_in_bands(int tiles_m, int tiles_n) {
+// Tile number `i` (x: down M, y: along N): bands of 8 tiles down M, walked along N, so that blocks that run at the same
+// time share tiles of W and x in the L2.
+__device__ __forceinline__ int2 tile_in_bands(unsigned i, int tiles_m, int tiles_n) {
   constexpr int kBand = 8;
-  const int band = int(blockIdx.x / unsigned(kBand * tiles_n)), in_band = int(blockIdx.x % unsigned(kBand * tiles_n));
+  const int band = int(i / unsigned(kBand * tiles_n)), in_band = int(i % unsigned(kBand * tiles_n));
   const int height = min(kBand, tiles_m - band * kBand);
   return make_int2(band * kBand + in_band % height, in_band / height);
+}
+// The tile of this block. One grid dimension, which has room for 2^31 blocks.
+__device__ __forceinline__ int2 block_in_bands(int tiles_m, int tiles_n) {
+  return tile_in_bands(blockIdx.x, tiles_m, tiles_n);
 }
 
 // [linear_simple]

@@ -3,6 +3,7 @@
 #include "08_qwen_operators/cublas_linear.hpp"
 #include "08_qwen_operators/gemv.cuh"
 #include "08_qwen_operators/linear_mma.cuh"
+#include "08_qwen_operators/linear_sm90.cuh"
 #include "08_qwen_operators/partials_norm.cuh"
 #include "08_qwen_operators/split_k.cuh"
 #include "08_qwen_operators/tables.hpp"
@@ -139,6 +140,23 @@ Problem build_prefill(const Shape& shape, uint64_t seed) {
         },
         Rung::kRung, 4.0 * split * M * N);
   }
+  std::string no_wgmma;
+  if (!device().gpu)
+    no_wgmma = "the lab does not count what the copy engine moves; lab08_test runs it";
+  else if (!device().has_wgmma)
+    no_wgmma = "wgmma needs compute capability 9.0 and code for sm_90a";
+  else if (!linear_sm90_fits(arguments(*t.buffers, t.buffers->W.at(0))))
+    no_wgmma = "the copy engine wants N and K in multiples of 8";
+  const auto add_wgmma = [&](auto tile) {
+    using Tile = decltype(tile);
+    t.add(
+        fmt::format("08 wgmma, 128×{} tile", Tile::BN),
+        [=](Stream& s, B b, const bfloat16* W) { launch_linear_sm90<Tile>(s, arguments(b, W), false); }, Rung::kRung, 0,
+        no_wgmma);
+  };
+  add_wgmma(LinearTileSm90x64());
+  add_wgmma(LinearTileSm90x128());
+  add_wgmma(LinearTileSm90x256());
   if (const auto peer = cublas_linear_bf16())
     t.add(
         "cuBLAS bf16", [peer](Stream& s, B b, const bfloat16* W) { peer(s, b.x.data(), W, b.y.data(), b.M, b.N, b.K); },

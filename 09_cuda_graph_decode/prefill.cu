@@ -10,8 +10,8 @@
 #include "08_qwen_operators/argmax_finish.cuh"
 #include "08_qwen_operators/embedding.cuh"
 #include "08_qwen_operators/gemv.cuh"
-#include "08_qwen_operators/linear_mma.cuh"
 #include "08_qwen_operators/partials_norm.cuh"
+#include "08_qwen_operators/prefill_linear.cuh"
 #include "09_cuda_graph_decode/decoder.cuh"
 
 namespace {
@@ -23,10 +23,11 @@ void Decoder::prepare_prefill() {
   for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int>(i);
   positions_.upload(positions);
   if (!fused_prefill()) return;
+  const PrefillLinear layers{options_.wgmma};
   size_t most = 0;
   for (int rows = 1; rows <= rows_; ++rows)
     for (const Matrix& m : {o_matrix(0), down_matrix(0)})
-      most = std::max(most, size_t(linear_split(rows, m.outputs, m.inputs)) * size_t(rows) * size_t(m.outputs));
+      most = std::max(most, size_t(layers.most_pieces(rows, m.outputs, m.inputs)) * size_t(rows) * size_t(m.outputs));
   partial_ = DeviceBuffer<float>(most);
 }
 
@@ -78,19 +79,20 @@ void Decoder::enqueue_piece(int first, int rows) {
   embedding(stream_, text_.data() + first, weights_.embedding(), residual_.data(), rows, c.vocab, c.hidden);
   rms_norm(stream_, residual_.data(), weights_.layer(0).input_norm, normed_.data(), rows, c.hidden, eps, pdl());
   // residual += x Wᵀ, then the norm that whatever follows begins with
+  const PrefillLinear layers{options_.wgmma};
   const auto add_and_norm = [&](const bfloat16* x, const Matrix& m, const bfloat16* norm) {
-    linear_partials(stream_, x, m.weight, partial_.data(), rows, m.outputs, m.inputs, pdl());
-    add_partials_rms_norm(stream_, residual_.data(), partial_.data(), norm, normed_.data(), rows, m.outputs,
-                          linear_split(rows, m.outputs, m.inputs), eps, pdl());
+    const int pieces = layers.partials(stream_, x, m.weight, partial_.data(), rows, m.outputs, m.inputs, pdl());
+    add_partials_rms_norm(stream_, residual_.data(), partial_.data(), norm, normed_.data(), rows, m.outputs, pieces,
+                          eps, pdl());
   };
   for (int layer = 0; layer < c.layers; ++layer) {
     const LayerWeights& w = weights_.layer(layer);
     const Matrix qkv = qkv_matrix(layer);
-    linear(stream_, normed_.data(), qkv.weight, qkv_.data(), rows, qkv.outputs, qkv.inputs, qkv.bias, pdl());
+    layers.linear(stream_, normed_.data(), qkv.weight, qkv_.data(), rows, qkv.outputs, qkv.inputs, qkv.bias, pdl());
     qk_norm_rope_store(stream_, qkv_heads(layer, positions_.data() + first), rows, pdl());
     attend_rows(layer, first, rows);
     add_and_norm(attended_.data(), o_matrix(layer), w.post_norm);
-    linear_swiglu(stream_, normed_.data(), w.gate_up, activated_.data(), gate_up_.data(), rows, c.intermediate,
+    layers.swiglu(stream_, normed_.data(), w.gate_up, activated_.data(), gate_up_.data(), rows, c.intermediate,
                   c.hidden, pdl());
     add_and_norm(activated_.data(), down_matrix(layer),
                  layer + 1 < c.layers ? weights_.layer(layer + 1).input_norm : weights_.final_norm());

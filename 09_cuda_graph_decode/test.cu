@@ -1,4 +1,5 @@
 #include "08_qwen_operators/linear_mma.cuh"
+#include "08_qwen_operators/linear_sm90.cuh"
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"
 #include "09_cuda_graph_decode/ladder.hpp"
@@ -110,6 +111,24 @@ TEST_CASE("09 a prompt longer than one piece is read in pieces") {
   pieces.prefill(prompt);
   const std::vector<float> want = decoder.logits();
   CHECK(relative_error(pieces.logits(), {want.begin(), want.end()}) < 0.01);
+}
+
+TEST_CASE("09 prefill by wgmma agrees with prefill by mma.sync, in pieces as well") {
+  if (!device().has_wgmma) return;
+  const ModelConfig config = small_article();
+  const Weights weights(config, 18);
+  const std::vector<int> prompt = some_prompt(259, config.vocab);
+  DecoderOptions wgmma, pieces;
+  wgmma.wgmma = pieces.wgmma = true;
+  pieces.piece_rows = 136;
+  if (!device().gpu)  // a card with many multiprocessors may find these shapes too small for it
+    REQUIRE(linear_sm90_plan(256, config.hidden, config.intermediate).clocks <
+            linear_plan(256, config.hidden, config.intermediate).clocks);
+  Decoder plain(weights, 300, DecoderOptions()), fast(weights, 300, wgmma), in_pieces(weights, 300, pieces);
+  for (Decoder* decoder : {&plain, &fast, &in_pieces}) decoder->prefill(prompt);
+  const std::vector<float> want = plain.logits();
+  CHECK(relative_error(fast.logits(), {want.begin(), want.end()}) < 0.01);
+  CHECK(relative_error(in_pieces.logits(), {want.begin(), want.end()}) < 0.01);
 }
 
 TEST_CASE("09 prefill again, from its graph: the same bits; other lengths of the same padded shape too") {

@@ -58,7 +58,7 @@ if(BUILD_GPU)
   find_package(CUDAToolkit REQUIRED)
   add_library(common_gpu STATIC common/device_cuda.cu common/bench.cu common/roofline.cu common/program.cu
                                 common/shape.cpp common/row.cu common/step.cu common/gemm_reference.cu
-                                common/gemm_step.cu common/cublas_gemm.cu)
+                                common/gemm_step.cu common/cublas_gemm.cu common/tensor_map.cu)
   target_link_libraries(common_gpu PUBLIC base lab CUDA::cudart_static PRIVATE env_check_tables)
   # -lineinfo lets compute-sanitizer and ncu name source lines; it costs no speed
   target_compile_options(common_gpu PUBLIC $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
@@ -91,13 +91,14 @@ endfunction()
 if(EXECUTOR)
   find_package(Boost REQUIRED COMPONENTS context)
   as_cxx(executor_sources common/bench.cu common/roofline.cu common/program.cu common/shape.cpp common/row.cu
-         common/step.cu common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu)
+         common/step.cu common/gemm_reference.cu common/gemm_step.cu common/cublas_gemm.cu
+         common/tensor_map.cu)
   add_library(common_executor STATIC common/device_executor.cpp common/barrier_trial.cpp
     common/simt/async_copies.cpp common/simt/block_messages.cpp common/simt/block_runner.cpp common/simt/counts.cpp
-    common/simt/device_memory.cpp common/simt/executor.cpp common/simt/fiber.cpp
+    common/simt/device_memory.cpp common/simt/executor.cpp common/simt/fiber.cpp common/simt/hopper.cpp
     common/simt/memory_check.cpp common/simt/recorder.cpp common/simt/recorder_messages.cpp common/simt/request_log.cpp
     common/simt/sanitizer_callbacks.cpp common/simt/source_lines.cpp common/simt/static_shared.cpp
-    common/simt/worker_pool.cpp ${executor_sources})
+    common/simt/tensor_map.cpp common/simt/warpgroup.cpp common/simt/worker_pool.cpp ${executor_sources})
   target_link_libraries(common_executor PUBLIC base lab Boost::context)
   # kernels look at the same bytes through several types, as CUDA allows; and a thread with too large an array comes by
   # the page below its stack, instead of stepping over it (common/simt/fiber.hpp)

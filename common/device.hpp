@@ -55,6 +55,7 @@ struct DeviceInfo {
   double clock_hz = 0;                // highest SM clock; 0 on the executor
   std::string driver, runtime;        // "580.159", "13.0"; empty on the executor
   bool has_bf16_mma = true;           // mma.m16n8k16 for bfloat16: sm_80 and later, and the executor
+  bool has_wgmma = true;              // wgmma and TMA: compute capability 9.0, code for sm_90a; and the executor
 };
 const DeviceInfo& device();
 

@@ -69,6 +69,25 @@ std::string why_no_device() {
   return reason;
 }
 
+namespace {
+
+// Code for sm_90 and for sm_90a run on the same card, but only the second may use its own instructions: the runtime says
+// which bound of threads the code has that it would run.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+constexpr int kProbeThreads = 64;
+#else
+constexpr int kProbeThreads = 32;
+#endif
+__global__ void __launch_bounds__(kProbeThreads) hopper_probe() {}
+
+bool has_hopper_code() {
+  cudaFuncAttributes attributes{};
+  CUDA_CHECK(cudaFuncGetAttributes(&attributes, hopper_probe));
+  return CUDART_VERSION >= 12000 && attributes.maxThreadsPerBlock == 64;
+}
+
+}  // namespace
+
 const DeviceInfo& device() {
   static const DeviceInfo info = [] {
     DeviceInfo d;
@@ -87,6 +106,7 @@ const DeviceInfo& device() {
     d.runtime = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
     d.driver = driver_version();
     d.has_bf16_mma = d.sm >= 80;
+    d.has_wgmma = d.sm == 90 && has_hopper_code();
     return d;
   }();
   return info;

@@ -22,6 +22,7 @@ void carry_out(const AsyncCopy& copy) {
 }  // namespace
 
 void set_early_copies(bool early) { early_copies = early; }
+bool copies_are_early() { return early_copies; }
 
 void async_copy(void* to, const void* from, int bytes, int valid_bytes, Site site) {
   const Unheard unheard;

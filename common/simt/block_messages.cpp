@@ -59,7 +59,7 @@ std::string BlockRunner::deadlock_report() const {
     for (const WarpMeeting& m : meetings_[warp])
       text += fmt::format("; warp {}: lanes {:#010x} of mask {:#010x} wait at {}:{}", warp, m.arrived, m.mask,
                           m.site.file, m.site.line);
-  return text;
+  return text + hopper_.waiting();
 }
 
 }  // namespace simt

@@ -40,6 +40,7 @@ void BlockRunner::run(const Launch& launch, uint3 block_index) {
   next_index_ = {0, 0, 0};
   error_.clear();
   poison_shared_memory(launch);
+  hopper_.block_begins(count_, launch.shared_bytes);
 
   ::blockIdx = block_index;
   ::blockDim = launch.block;
@@ -54,6 +55,7 @@ void BlockRunner::run(const Launch& launch, uint3 block_index) {
   jump(idle_fiber());
   listener = nullptr;  // a kernel that failed has not returned
   if (error_.empty() && finished_ < count_) error_ = deadlock_report();
+  if (error_.empty()) error_ = hopper_.block_ends();
   if (observer_) {
     const std::string wrong = observer_->block_ends();
     if (error_.empty()) error_ = wrong;
@@ -172,6 +174,7 @@ void BlockRunner::finish_thread() {
     if (meeting.mask >> (current_ % kWarp) & 1)
       fail(fmt::format("mask {:#010x} names lane {}, which has returned", meeting.mask, current_ % kWarp), meeting.site,
            current_);
+  hopper_.thread_ends(current_);
 }
 
 inline void BlockRunner::wait() {
@@ -189,6 +192,8 @@ inline void BlockRunner::wait() {
   ::threadIdx = threads_[self].index;
   if (observer_) observer_->turn_begins();
 }
+
+void BlockRunner::sleep() { wait(); }
 
 void BlockRunner::yield() {
   paused_.push_back(current_);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/simt/fiber.hpp"
+#include "common/simt/hopper.hpp"
 #include "common/simt/observer.hpp"
 #include "common/simt/static_shared.hpp"
 
@@ -53,12 +54,16 @@ class BlockRunner {
   void rendezvous(unsigned mask, WarpOperation operation, void* slot, Site site, bool orders);
   // Lets the other lanes of the warp catch up.
   void yield();
+  // The current thread waits until somebody wakes it.
+  void sleep();
+  void wake(int thread) { ready_.push_back(thread); }
   [[noreturn]] void fail(const std::string& reason, Site site, int thread);
   // The same from inside code that no exception may pass through; the message is whole.
   [[noreturn]] void give_up(const std::string& message);
 
   int current() const { return current_; }
   int thread_count() const { return count_; }
+  bool finished(int thread) const { return thread < unstarted_ && threads_[thread].finished; }
   ThreadCopies& current_copies() { return copies_[current_]; }
   char* shared_memory() { return shared_.get(); }
   bool on_this_stack(uintptr_t address) const { return running_->holds(address); }
@@ -70,6 +75,7 @@ class BlockRunner {
   std::string who(int thread) const;
   std::string describe(const std::string& location, const std::string& reason, int thread) const;
   Observer* observer() { return observer_.get(); }
+  Hopper& hopper() { return hopper_; }
   uint64_t barriers = 0;
 
  private:
@@ -106,6 +112,7 @@ class BlockRunner {
   Site barrier_site_{"", 0};
   std::vector<std::vector<WarpMeeting>> meetings_;  // per warp
 
+  Hopper hopper_{*this};
   std::string error_;
   struct Free {
     void operator()(char* p) const { std::free(p); }

@@ -56,6 +56,9 @@ struct float2 : simt::Vector2<float> {
 struct float4 : simt::Vector4<float> {
   using Vector4::Vector4;
 };
+struct int3 {
+  int x, y, z;
+};
 struct int2 : simt::Vector2<int> {
   using Vector2::Vector2;
 };
@@ -72,6 +75,7 @@ struct uint4 : simt::Vector4<unsigned> {
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int3 make_int3(int x, int y, int z) { return {x, y, z}; }
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }

@@ -183,6 +183,7 @@ void pause(Site site) {
 void set_observer(MakeObserver make) { make_observer = make; }
 MakeObserver observer() { return make_observer; }
 
+BlockRunner& active_runner() { return *active; }
 int lane_id() { return active->current() % kWarp; }
 
 void thread_fence() {

@@ -57,6 +57,7 @@ void set_block_order(uint64_t seed);
 // either; a copy that came too soon or was read too early shows in one of them. At first false, or true where the
 // environment variable SIMT_COPIES is "early".
 void set_early_copies(bool early);
+bool copies_are_early();
 
 // For experiments: the __syncthreads or __syncwarp of that line is taken for absent; line 0 brings all of them back.
 void set_absent_barrier(const std::string& file, int line);
