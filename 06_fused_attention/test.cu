@@ -26,6 +26,10 @@ void unfused(Stream& stream, const Attention<float>& p) {
   stream.synchronize();
 }
 
+template <int D, int HEIGHT>
+void mma(Stream& stream, const Attention<bfloat16>& p) {
+  attention_mma<D, HEIGHT>(stream, p);
+}
 template <int D, bool SPLIT_KEYS>
 void hopper(Stream& stream, const Attention<bfloat16>& p) {
   attention_sm90<D>(stream, p, SPLIT_KEYS);
@@ -39,11 +43,11 @@ const Kernel<float> kFloatKernels[] = {
 const Kernel<bfloat16> kBfloat16Kernels[] = {
     {"fused on CUDA cores, bf16", kOutputBfloat16, 0, attention_fused_fp32<bfloat16>},
     {"fused on CUDA cores, bf16, small", kOutputBfloat16, 0, attention_simt_small<bfloat16>},
-    {"mma 64, 16 rows a warp", kWeightsAndOutputBfloat16, 64, attention_mma<64, 1>},
-    {"mma 64, 32 rows a warp", kWeightsAndOutputBfloat16, 64, attention_mma<64, 2>},
-    {"mma 128, 16 rows a warp", kWeightsAndOutputBfloat16, 128, attention_mma<128, 1>},
-    {"mma 128, 32 rows a warp", kWeightsAndOutputBfloat16, 128, attention_mma<128, 2>},
-    {"mma 256", kWeightsAndOutputBfloat16, 256, attention_mma<256, 1>},
+    {"mma 64, 16 rows a warp", kWeightsAndOutputBfloat16, 64, mma<64, 1>},
+    {"mma 64, 32 rows a warp", kWeightsAndOutputBfloat16, 64, mma<64, 2>},
+    {"mma 128, 16 rows a warp", kWeightsAndOutputBfloat16, 128, mma<128, 1>},
+    {"mma 128, 32 rows a warp", kWeightsAndOutputBfloat16, 128, mma<128, 2>},
+    {"mma 256", kWeightsAndOutputBfloat16, 256, mma<256, 1>},
     {"wgmma 64", kWeightsAndOutputBfloat16, 64, hopper<64, false>, true},
     {"wgmma 64, split keys", kWeightsAndOutputBfloat16, 64, hopper<64, true>, true},
     {"wgmma 128", kWeightsAndOutputBfloat16, 128, hopper<128, false>, true},

@@ -4,7 +4,7 @@
 #include "08_qwen_operators/linear_sm90.cuh"
 
 // Each function is that of linear_mma.cuh. wgmma is used where the card has it, the copy engine takes the matrices, and
-// linear_estimate finds its tiles cheaper; the sums are the same but for the order in which they are added.
+// linear_estimate finds its tiles no dearer; the sums are the same but for the order in which they are added.
 struct PrefillLinear {
   bool wgmma = false;
 
@@ -46,6 +46,6 @@ struct PrefillLinear {
  private:
   template <LinearEnd END = LinearEnd::kStore, class Out>
   bool takes(const LinearArguments<Out>& p, const LinearPlan& plan, int most_split) const {
-    return wgmma && linear_sm90_fits<END>(p) && plan.clocks < linear_plan(p.M, p.N, p.K, most_split).clocks;
+    return wgmma && linear_sm90_fits<END>(p) && plan.clocks <= linear_plan(p.M, p.N, p.K, most_split).clocks;
   }
 };

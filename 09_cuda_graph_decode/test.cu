@@ -122,7 +122,7 @@ TEST_CASE("09 prefill by wgmma agrees with prefill by mma.sync, in pieces as wel
   wgmma.wgmma = pieces.wgmma = true;
   pieces.piece_rows = 136;
   if (!device().gpu)  // a card with many multiprocessors may find these shapes too small for it
-    REQUIRE(linear_sm90_plan(256, config.hidden, config.intermediate).clocks <
+    REQUIRE(linear_sm90_plan(256, config.hidden, config.intermediate).clocks <=
             linear_plan(256, config.hidden, config.intermediate).clocks);
   Decoder plain(weights, 300, DecoderOptions()), fast(weights, 300, wgmma), in_pieces(weights, 300, pieces);
   for (Decoder* decoder : {&plain, &fast, &in_pieces}) decoder->prefill(prompt);

@@ -171,3 +171,33 @@ TEST_CASE("ldmatrix.trans gives each lane two rows of its column") {
     CHECK(got[lane] == (uint32_t(want[0]) | uint32_t(want[1]) << 16));
   }
 }
+
+namespace {
+struct SixteenFloats {
+  DeviceBuffer<float> values{16};
+};
+}  // namespace
+
+TEST_CASE("Stream::scratch: one for each stream, made before a capture, alive as long as a graph needs it") {
+  const size_t before = device_bytes_in_use();
+  {
+    auto stream = std::make_unique<Stream>();
+    Stream other;
+    CHECK_THROWS_AS(Graph::capture(*stream, [&] { stream->scratch<SixteenFloats>(); }), BadInput);
+    CHECK(device_bytes_in_use() == before);
+    SixteenFloats& mine = stream->scratch<SixteenFloats>();
+    CHECK(&stream->scratch<SixteenFloats>() == &mine);
+    CHECK(&other.scratch<SixteenFloats>() != &mine);
+    float* const values = mine.values.data();
+    const Graph graph =
+        Graph::capture(*stream, [&] { fill_bytes(*stream, stream->scratch<SixteenFloats>().values.data(), 0, 64); });
+    stream.reset();
+    graph.replay(other);
+    float back = 1;
+    copy_bytes_to_host(other, &back, values, sizeof back);
+    other.synchronize();
+    CHECK(back == 0);
+    CHECK(device_bytes_in_use() == before + 2 * 64);
+  }
+  CHECK(device_bytes_in_use() == before);
+}

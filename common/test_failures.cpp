@@ -4,8 +4,10 @@
 #include <new>
 
 #include "common/catch.hpp"
+#include "common/error.hpp"
 #include "common/host_memory.hpp"
 #include "common/program.hpp"
+#include "common/step.hpp"
 
 namespace fs = std::filesystem;
 

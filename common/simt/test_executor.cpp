@@ -184,9 +184,9 @@ TEST_CASE(
     run(waits_for_a_flag, 8, 1, ticket.data(), flag.data(), true);
     CHECK(flag.to_host()[0] == 1);
     ticket.upload({0}), flag.upload({0});
-    CHECK(has(refusal(waits_for_a_flag, 2, 1, ticket.data(), flag.data(), false), "none is left that runs"));
+    CHECK(has(refusal(waits_for_a_flag, 2, 1, 0, ticket.data(), flag.data(), false), "none is left that runs"));
     ticket.upload({0});
-    const std::string message = refusal(fails_while_another_waits, 2, 1, ticket.data(), flag.data());
+    const std::string message = refusal(fails_while_another_waits, 2, 1, 0, ticket.data(), flag.data());
     CHECK(has(message, "__shfl_sync") + has(message, "mask") > 0);
   }
   simt::set_block_order(0);
