@@ -2,6 +2,7 @@
 //
 // Run: build/bin/step09_pitfalls [NAME]    without a GPU: build/bin/lab09_pitfalls [NAME]
 #include "09_cuda_graph_decode/pitfalls/all.hpp"
+#include "common/program.hpp"
 #include "common/step.hpp"
 
 namespace {

@@ -22,7 +22,7 @@ int RequestLog::source_of(const Instruction& instruction) {
     if (index >= 0 && sources_[index].instruction == instruction) return index;
     if (index >= 0) continue;
     const int added = index = static_cast<int>(sources_.size());
-    sources_.push_back({instruction, {}, {}, 0});
+    sources_.push_back({instruction, {}, {}, -1, 0});
     if (2 * sources_.size() > table_.size()) grow();
     return added;
   }
@@ -43,35 +43,48 @@ bool RequestLog::open_later(int source, int from) const {
 }
 
 // Compilers move code that they think is seldom run behind the loop that it belongs to: then addresses do not tell the
-// order. The first request of this instruction behind `from`, if no instruction comes by twice on the way there: that
-// would be the next turn of a loop. 0: none.
-int RequestLog::later_in_turn(int source, int from) {
+// order. The first request of this instruction behind `from`, if no instruction comes by twice on the way there, as in
+// the next turn of a loop, or if it lies behind the loop. 0: none.
+int RequestLog::later(int source, int from) {
   ++walk_;
   if (from) sources_[open_[from].source].walk = walk_;
-  for (int i = open_[from].next; i; i = open_[i].next) {
-    if (open_[i].source == source) return i;
-    uint64_t& walk = sources_[open_[i].source].walk;
-    if (walk == walk_) return 0;
+  bool turns = false;
+  uintptr_t end_of_loop = open_[from].pc;
+  int found = open_[from].next;
+  for (; found && open_[found].source != source; found = open_[found].next) {
+    uint64_t& walk = sources_[open_[found].source].walk;
+    turns |= walk == walk_;
     walk = walk_;
+    end_of_loop = std::max(end_of_loop, open_[found].pc);
   }
-  return 0;
+  return turns && (!found || returns_to_loop(source, end_of_loop)) ? 0 : found;
 }
 
-// Has any lane come from instruction `from` to `to` without passing `avoided` on the way?
-bool RequestLog::leads_to(int from, int to, int avoided) {
-  ++walk_;
-  sources_[from].walk = walk_;
-  if (avoided >= 0) sources_[avoided].walk = walk_;
-  ways_.assign(1, from);
-  while (!ways_.empty()) {
+// Has a lane gone from this instruction to one that the present walk has come by, on a way behind `end_of_loop`?
+bool RequestLog::returns_to_loop(int source, uintptr_t end_of_loop) {
+  const uint64_t loop = walk_++;
+  for (ways_.assign(1, source); !ways_.empty();) {
     const int here = ways_.back();
     ways_.pop_back();
-    for (const int next : sources_[here].followed_by) {
-      if (next == to) return true;
-      if (sources_[next].walk == walk_) continue;
-      sources_[next].walk = walk_;
-      ways_.push_back(next);
-    }
+    if (sources_[here].walk == loop) return true;
+    if (sources_[here].walk == walk_ || address_of(here) <= end_of_loop) continue;
+    sources_[here].walk = walk_;
+    ways_.insert(ways_.end(), sources_[here].followed_by.begin(), sources_[here].followed_by.end());
+  }
+  return address_of(source) <= end_of_loop;
+}
+
+// Has a lane gone from instruction `from` to `to` without coming by `avoided`?
+bool RequestLog::leads_to(int from, int to, int avoided) {
+  ++walk_;
+  if (avoided >= 0) sources_[avoided].walk = walk_;
+  for (ways_.assign(1, from); !ways_.empty();) {
+    const int here = ways_.back();
+    ways_.pop_back();
+    if (here == to) return true;
+    if (sources_[here].walk == walk_) continue;
+    sources_[here].walk = walk_;
+    ways_.insert(ways_.end(), sources_[here].followed_by.begin(), sources_[here].followed_by.end());
   }
   return false;
 }
@@ -79,7 +92,6 @@ bool RequestLog::leads_to(int from, int to, int avoided) {
 // The open request that the lane's access belongs to; a new one where there is none.
 int RequestLog::find(int source, uintptr_t pc, int lane) {
   int before = at_[lane], next = open_[before].next;
-  if (next && open_[next].source == source) return next;
   uintptr_t last = pc_[lane];
   const auto pass = [&] {
     last = open_[next].pc;
@@ -94,7 +106,7 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
     while (next && open_[next].pc < pc && open_[next].pc > last) pass();
   }
   if (next && open_[next].source == source) return next;
-  if (const int later = later_in_turn(source, at_[lane])) return later;
+  if (const int found = later(source, at_[lane])) return found;
   // New: behind what others do on their way to it, a branch that this lane has not taken, and in front of all else.
   for (before = at_[lane]; (next = open_[before].next); before = next)
     if (!leads_to(open_[next].source, source, last_source_[lane])) break;
@@ -104,14 +116,16 @@ int RequestLog::find(int source, uintptr_t pc, int lane) {
   open_[added].next = next;
   open_[added].pc = pc;
   open_[added].lanes = 0;
-  open_[added].address.fill(-1);
+  if (!is_comparison(source)) open_[added].address.fill(-1);
   open_[before].next = added;
   return added;
 }
 
 void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address) {
   const auto pc = reinterpret_cast<uintptr_t>(instruction.pc);
-  const int index = find(source_of(instruction), pc, lane);
+  int index = open_[at_[lane]].next;  // as a rule it does what the lanes before it did
+  if (!index || !(sources_[open_[index].source].instruction == instruction))
+    index = find(source_of(instruction), pc, lane);
   open_[index].address[lane] = static_cast<int64_t>(address);
   take_part(index, pc, lane);
 }
@@ -119,9 +133,10 @@ void RequestLog::add(const Instruction& instruction, int lane, uintptr_t address
 void RequestLog::take_part(int index, uintptr_t pc, int lane) {
   open_[index].lanes |= 1u << lane;
   const int source = open_[index].source, last = last_source_[lane];
-  if (last >= 0) {
+  if (last >= 0 && sources_[last].last_follower != source) {
     std::vector<int>& known = sources_[last].followed_by;
     if (std::find(known.begin(), known.end(), source) == known.end()) known.push_back(source);
+    sources_[last].last_follower = source;
   }
   last_source_[lane] = source;
   at_[lane] = index;
@@ -131,7 +146,9 @@ void RequestLog::take_part(int index, uintptr_t pc, int lane) {
 bool RequestLog::pass(const void* pc, int lane) {
   const auto address = reinterpret_cast<uintptr_t>(pc);
   if (pc_[lane] == address) return false;
-  const int index = find(source_of({pc, Space::global, true, 0, false}), address, lane);
+  int index = open_[at_[lane]].next;
+  if (!index || open_[index].pc != address || !is_comparison(open_[index].source))
+    index = find(source_of({pc, Space::global, true, 0, false}), address, lane);
   take_part(index, address, lane);
   return true;
 }

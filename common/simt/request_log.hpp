@@ -49,6 +49,7 @@ class RequestLog {
     Instruction instruction;
     Tally tally;
     std::vector<int> followed_by;  // instructions that a lane has come to next
+    int last_follower = -1;        // the last of them
     uint64_t walk = 0;             // the last walk that came by
   };
   struct Open {
@@ -59,11 +60,13 @@ class RequestLog {
     std::array<int64_t, 32> address;
   };
   static constexpr size_t kMostOpen = 1 << 13;
+  uintptr_t address_of(int source) const { return reinterpret_cast<uintptr_t>(sources_[source].instruction.pc); }
   bool is_comparison(int source) const { return sources_[source].instruction.bytes == 0; }
   int source_of(const Instruction& instruction);
   void grow();
   bool open_later(int source, int from) const;
-  int later_in_turn(int source, int from);
+  int later(int source, int from);
+  bool returns_to_loop(int source, uintptr_t end_of_loop);
   bool leads_to(int from, int to, int avoided);
   void take_part(int index, uintptr_t pc, int lane);
   int find(int source, uintptr_t pc, int lane);

@@ -87,6 +87,17 @@ void rows_of_zeros(const uint4* in, int rows) {  // eight chunks of 16 bytes a r
     for (int e = 0; e < 4; ++e) tile[(4 * chunk + e) * 32 + row] = words[e];  // [all rows]
   }
 }
+void leaves_earlier(const float* in, float* out, int n) {  // half of the warp has one turn less of the first loop
+  float* tile = dynamic_shared<float>();
+  for (int i = threadIdx.x; i < n; i += 32) cp_async_4(&tile[i], &in[i]);
+  cp_async_commit();
+  cp_async_wait<0>();
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += 128)
+    for (int p = 0; p < 4; ++p)
+      if (i + 32 * p < n) sum += tile[i + 32 * p];  // [second loop]
+  out[threadIdx.x] = sum;                           // [behind both]
+}
 void own_number_of_turns(const float* in, float* out) {
   const int t = threadIdx.x;
   float sum = 0;
@@ -241,6 +252,13 @@ TEST_CASE("counts: lanes that skip a load stay in step, however far ahead the fi
     CHECK(line_of(k, "rows that exist", Space::global, true).requests == 8);
     CHECK(line_of(k, "all rows", Space::shared, false).requests == 32);
   }
+}
+TEST_CASE("counts: lanes that leave a loop earlier than others meet them again behind it") {
+  DeviceBuffer<float> in(std::vector<float>(304, 1.f)), out(32);
+  const auto k = count(
+      [&](Stream& s) { launch(leaves_earlier, dim3(1), dim3(32), on(s).smem(1216), in.data(), out.data(), 304); });
+  CHECK(line_of(k, "second loop", Space::shared, true).requests == 10);
+  CHECK(line_of(k, "behind both", Space::global, false).requests == 1);
 }
 TEST_CASE("counts: lanes leave a loop one by one") {
   DeviceBuffer<float> in(std::vector<float>(64, 1.f)), out(32);
