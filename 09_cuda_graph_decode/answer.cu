@@ -8,10 +8,6 @@
 #include <iterator>
 #include <optional>
 
-#include "01_naive_gemm/naive_gemm.cuh"
-#include "02_smem_tiling/register_tile_gemm.cuh"
-#include "03_bank_conflict_padding/padded_gemm.cuh"
-#include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "09_cuda_graph_decode/chat.hpp"
 #include "09_cuda_graph_decode/decoder.cuh"
 #include "09_cuda_graph_decode/generate.hpp"
@@ -36,12 +32,7 @@ ModelConfig model_config(const CommandLine& c) {
 
 DecoderOptions decoder_options(const CommandLine& c) {
   DecoderOptions options;
-  const struct {
-    const char* name;
-    GemmLauncher gemm;
-  } gemms[] = {{"01", gemm_coalesced}, {"02", gemm_register_tile}, {"03", gemm_padded_4}, {"04", gemm_best}};
-  for (const auto& entry : gemms)
-    if (c.gemm == entry.name) options.fp32_gemm = entry.gemm;
+  options.fp32_gemm = gemm_of_step(c.gemm);
   options.fused_attention = c.attention == "fused";
   options.fused_operators = options.fp32_gemm == nullptr && options.fused_attention;
   options.graph = !c.no_graph && options.fused_attention;  // the unfused attention's launches grow with the text

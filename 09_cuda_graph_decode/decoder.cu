@@ -1,11 +1,8 @@
 #include "09_cuda_graph_decode/decoder.cuh"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "06_fused_attention/fused_fp32.cuh"
-#include "06_fused_attention/fused_mma.cuh"
 #include "07_positional_encoding/rope.cuh"
 #include "08_qwen_operators/argmax_finish.cuh"
 #include "08_qwen_operators/embedding.cuh"
@@ -146,61 +143,7 @@ QkNormRopeStore Decoder::qkv_heads(int layer, const int* positions) const {
           static_cast<float>(c.rms_eps)};
 }
 
-void Decoder::attend_rows(int layer, int first, int rows) {
-  const KvCache cache = cache_.layer(layer);
-  const auto a = attention_of<bfloat16>(q_.data(), cache.k, cache.v, attended_.data(), first, rows);
-  if (device().has_bf16_mma)
-    attention_fused_mma(stream_, a, pdl());
-  else
-    attention_fused_fp32(stream_, a);
-}
-
-// The same in fp32 through a score matrix in memory: what fusing saves.
-void Decoder::attend_unfused(int layer, int first, int rows) {
-  const KvCache cache = cache_.layer(layer);
-  const size_t q_count = size_t(rows) * size_t(config().q_width());
-  widen(stream_, cache.k, wide_k_.data(), wide_k_.size());
-  widen(stream_, cache.v, wide_v_.data(), wide_v_.size());
-  widen(stream_, q_.data(), wide_q_.data(), q_count);
-  attention_unfused(stream_,
-                    attention_of<float>(wide_q_.data(), wide_k_.data(), wide_v_.data(), wide_out_.data(), first, rows),
-                    *unfused_);
-  narrow(stream_, wide_out_.data(), attended_.data(), q_count);
-}
-
-template <class T>
-Attention<T> Decoder::attention_of(const T* q, const T* k, const T* v, T* out, int first, int rows) const {
-  const ModelConfig& c = config();
-  Attention<T> a{};
-  a.q = q;
-  a.k = k;
-  a.v = v;
-  a.out = out;
-  a.batch = 1;
-  a.heads = c.heads;
-  a.kv_heads = c.kv_heads;
-  a.q_len = rows;
-  a.kv_len = first + rows;
-  a.head_dim = c.head_dim;
-  a.q_row_stride = a.out_row_stride = c.q_width();
-  a.q_head_stride = a.out_head_stride = a.kv_row_stride = c.head_dim;
-  a.kv_head_stride = int64_t(cache_.capacity()) * c.head_dim;
-  a.q_start = first;
-  a.causal = true;
-  a.scale = scale();
-  return a;
-}
-
 // Decode ---------------------------------------------------------------------------------------------------------------
-
-void Decoder::attend_one(int layer) {
-  const ModelConfig& c = config();
-  const KvCache cache = cache_.layer(layer);
-  attention_decode(stream_,
-                   DecodeAttention{q_.data(), cache.k, cache.v, attended_.data(), kv_len(), c.heads, c.kv_heads,
-                                   c.head_dim, cache.capacity, scale(), /*keys_settled=*/true},
-                   decode_attention_, pdl());
-}
 
 // The first kernel is never launched as a dependent: it starts when the step before has ended, and what that one wrote,
 // position, kv_len and the old rows of the cache, the others may read ahead of their wait (06's decode_mma.cuh).
@@ -248,6 +191,14 @@ void Decoder::fused_layer(int layer) {
   norm_gemv_swiglu(stream_, x, w.post_norm, eps, w.gate_up, w.gate_up + size_t(c.intermediate) * size_t(c.hidden),
                    activated_.data(), c.intermediate, c.hidden, pdl());
   gemv_add(stream_, activated_.data(), w.down, x, c.hidden, c.intermediate, pdl());
+}
+
+// Logits and greedy choice from row `row` of normed_, by the kernels of a decode step.
+void Decoder::enqueue_prefill_head(int row) {
+  const ModelConfig& c = config();
+  gemv_logits(stream_, normed_.data() + size_t(row) * size_t(c.hidden), weights_.lm_head(), logits_.data(),
+              block_best_.data(), c.vocab, c.hidden, pdl());
+  argmax_finish(stream_, block_best_.data(), static_cast<int>(block_best_.size()), choice_.data(), pdl());
 }
 
 void Decoder::head(const float* row) {
@@ -326,5 +277,3 @@ std::vector<int> Decoder::text(int begin, int end) {
   stream_.synchronize();
   return ids;
 }
-
-float Decoder::scale() const { return 1 / std::sqrt(static_cast<float>(config().head_dim)); }

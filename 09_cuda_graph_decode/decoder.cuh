@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "05_online_softmax/argmax.cuh"
-#include "06_fused_attention/decode.cuh"
-#include "06_fused_attention/unfused.cuh"
-#include "08_qwen_operators/gemv.cuh"
+#include "06_fused_attention/decode_split.cuh"
+#include "06_fused_attention/unfused_scratch.hpp"
 #include "09_cuda_graph_decode/kv_cache.cuh"
 #include "09_cuda_graph_decode/linear.cuh"
 #include "09_cuda_graph_decode/weights.cuh"
@@ -110,7 +109,7 @@ class Decoder {
   DeviceBuffer<float> partial_;                              // of the prefill's split-K
   DeviceBuffer<float> wide_q_, wide_k_, wide_v_, wide_out_;  // only for the unfused attention
   ArgmaxScratch argmax_;
-  DeviceBuffer<BlockBest> block_best_;  // lm_head's own argmax, one a block
+  DeviceBuffer<Best> block_best_;  // lm_head's own argmax, one a block
   DecodeScratch decode_attention_;
   std::unique_ptr<UnfusedScratch> unfused_;
   std::unique_ptr<LinearLayers> layers_;

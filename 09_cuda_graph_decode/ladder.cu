@@ -4,10 +4,6 @@
 
 #include <algorithm>
 
-#include "01_naive_gemm/naive_gemm.cuh"
-#include "02_smem_tiling/register_tile_gemm.cuh"
-#include "03_bank_conflict_padding/padded_gemm.cuh"
-#include "04_vectorized_double_buffer/best_gemm.cuh"
 #include "common/bench.hpp"
 #include "common/program.hpp"
 #include "common/roofline.hpp"
@@ -82,13 +78,13 @@ std::vector<LadderRung> ladder_rungs() {
   o.fused_attention = o.fused_operators = o.graph = o.pdl = o.narrow_qkv = false;
   std::vector<LadderRung> rungs;
   const auto add = [&](const char* name, const char* what) { rungs.push_back({name, what, o}); };
-  o.fp32_gemm = gemm_coalesced;
+  o.fp32_gemm = gemm_of_step("01");
   add("gemm01", "step 01's GEMM, fp32 weights");
-  o.fp32_gemm = gemm_register_tile;
+  o.fp32_gemm = gemm_of_step("02");
   add("gemm02", "step 02's register tile");
-  o.fp32_gemm = gemm_padded_4;
+  o.fp32_gemm = gemm_of_step("03");
   add("gemm03", "step 03's padding");
-  o.fp32_gemm = gemm_best;
+  o.fp32_gemm = gemm_of_step("04");
   add("gemm04", "step 04's warp tile");
   o.fused_attention = true;
   add("attention", "step 06's split-KV attention");

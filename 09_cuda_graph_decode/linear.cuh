@@ -1,6 +1,7 @@
 // 09 · y = x · Wᵀ for every matrix of the model, by the kernels of step 08 or, for the ladder, of steps 01 to 04
 #pragma once
 #include <memory>
+#include <string>
 #include <unordered_map>
 
 #include "common/gemm.hpp"
@@ -37,6 +38,9 @@ class LinearLayers {
 // y = x, between the two formats.
 void widen(Stream& stream, const bfloat16* x, float* y, size_t count);
 void narrow(Stream& stream, const float* x, bfloat16* y, size_t count);
+
+// The GEMM that step "01", "02", "03" or "04" lends to the decoder; null for any other word.
+GemmLauncher gemm_of_step(const std::string& step);
 
 // bfloat16 weights and tensor cores: step 08.
 std::unique_ptr<LinearLayers> bfloat16_layers();

@@ -7,9 +7,7 @@
 // device busy for longer than it takes to launch them.
 #include <algorithm>
 
-#include "08_qwen_operators/argmax_finish.cuh"
 #include "08_qwen_operators/embedding.cuh"
-#include "08_qwen_operators/gemv.cuh"
 #include "08_qwen_operators/partials_norm.cuh"
 #include "08_qwen_operators/prefill_linear.cuh"
 #include "09_cuda_graph_decode/decoder.cuh"
@@ -97,12 +95,4 @@ void Decoder::enqueue_piece(int first, int rows) {
     add_and_norm(activated_.data(), down_matrix(layer),
                  layer + 1 < c.layers ? weights_.layer(layer + 1).input_norm : weights_.final_norm());
   }
-}
-
-// Logits and greedy choice from row `row` of normed_, by the kernels of a decode step.
-void Decoder::enqueue_prefill_head(int row) {
-  const ModelConfig& c = config();
-  gemv_logits(stream_, normed_.data() + size_t(row) * size_t(c.hidden), weights_.lm_head(), logits_.data(),
-              block_best_.data(), c.vocab, c.hidden, pdl());
-  argmax_finish(stream_, block_best_.data(), static_cast<int>(block_best_.size()), choice_.data(), pdl());
 }
