@@ -149,10 +149,10 @@ function(add_step number)
     if(INSTRUMENTED_TESTS)
       target_link_libraries(lab${number}_test PRIVATE instrumented)
     endif()
-    set_tests_properties(lab${number} PROPERTIES LABELS executor)
+    set_tests_properties(lab${number} PROPERTIES LABELS executor COST ${number})  # the later steps' take longer: first
     if(number MATCHES "0[234568]")  # the steps whose kernels have barriers: each of them is missed when it is not there
       add_test(NAME lab${number}_without_barriers COMMAND lab${number} --without-barriers)
-      set_tests_properties(lab${number}_without_barriers PROPERTIES LABELS executor)
+      set_tests_properties(lab${number}_without_barriers PROPERTIES LABELS executor COST ${number})
     endif()
     if(number MATCHES "04|06|08")  # kernels with asynchronous copies: late in the run above, at once in this one
       add_test(NAME lab${number}_early_copies COMMAND lab${number}_test)
