@@ -25,7 +25,7 @@ target_link_libraries(base INTERFACE warnings fmt::fmt nlohmann_json::nlohmann_j
 
 add_library(catch_main OBJECT common/catch_main.cpp)
 target_link_libraries(catch_main PUBLIC base)
-target_compile_options(catch_main PRIVATE -O0)  # Catch2 itself: half a minute less
+target_compile_options(catch_main PRIVATE -O0)  # Catch2 itself: half the time to build
 if(TARGET Catch2::Catch2)
   target_link_libraries(catch_main PUBLIC Catch2::Catch2)
 endif()
