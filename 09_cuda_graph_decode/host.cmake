@@ -15,7 +15,7 @@ set(QWEN3_TOKENIZER_DIR ${CMAKE_SOURCE_DIR}/../shared/data/qwen3_tokenizer CACHE
 
 add_executable(qwen_host_test
   ${host_dir}/bpe_test.cpp ${host_dir}/config_test.cpp ${host_dir}/output_test.cpp ${host_dir}/safetensors_test.cpp
-  ${host_dir}/split_test.cpp ${host_dir}/tokenizer_test.cpp)
+  ${host_dir}/split_test.cpp ${host_dir}/test_files.cpp ${host_dir}/tokenizer_test.cpp)
 target_compile_definitions(qwen_host_test PRIVATE QWEN3_TOKENIZER_DIR="${QWEN3_TOKENIZER_DIR}")
 target_link_libraries(qwen_host_test PRIVATE qwen_host catch_main utf8proc::utf8proc)
 target_compile_options(qwen_host_test PRIVATE -O1)  # half the time to build
