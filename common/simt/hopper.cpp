@@ -150,6 +150,15 @@ void Hopper::wake_waiters(uint32_t barrier) {
 
 // Bulk copies -------------------------------------------------------------------------------------------------------
 
+// An H200 answers with cudaErrorIllegalInstruction (715).
+void Hopper::check_first_coordinate(const TensorMap& map, int at, Site site) const {
+  const int64_t bytes = at * static_cast<int64_t>(map.strides[0]);
+  if (bytes % 16 != 0)
+    runner_.fail(
+        fmt::format("a tensor copy at {} bytes of a row (first coordinate {}): wanted a multiple of 16", bytes, at),
+        site, runner_.current());
+}
+
 void Hopper::load(const TensorMap& map, const int (&at)[4], uint32_t to, uint32_t barrier, Site site) {
   if (unfenced_init_)
     runner_.fail("tma_load before mbarrier_init_fence: the copy engine may not see the mbarrier", site,
@@ -259,8 +268,10 @@ namespace {
 uint32_t barrier_address(const uint64_t* barrier, Site site) {
   return active_block()->hopper().shared_address(barrier, 8, "an mbarrier", site);
 }
-uint32_t box_address(const void* shared, const TensorMap& map, Site site) {
-  return active_block()->hopper().shared_address(shared, map.swizzled ? 1024 : 128, "the box of a tensor copy", site);
+uint32_t box_address(const void* shared, const TensorMap& map, const int (&at)[4], Site site) {
+  const Hopper& hopper = active_block()->hopper();
+  hopper.check_first_coordinate(map, at[0], site);
+  return hopper.shared_address(shared, map.swizzled ? 1024 : 128, "the box of a tensor copy", site);
 }
 }  // namespace
 
@@ -279,11 +290,11 @@ void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
 }
 void bulk_load(void* shared, const TensorMap& map, const int (&at)[4], uint64_t* barrier, Site site) {
   const Unheard unheard;
-  active_block()->hopper().load(map, at, box_address(shared, map, site), barrier_address(barrier, site), site);
+  active_block()->hopper().load(map, at, box_address(shared, map, at, site), barrier_address(barrier, site), site);
 }
 void bulk_store(const TensorMap& map, const int (&at)[4], const void* shared, Site site) {
   const Unheard unheard;
-  active_block()->hopper().store(map, at, box_address(shared, map, site), site);
+  active_block()->hopper().store(map, at, box_address(shared, map, at, site), site);
 }
 void bulk_commit() {
   const Unheard unheard;

@@ -37,6 +37,7 @@ class Hopper {
   void named_barrier(int id, int threads, bool waits, Site site);
 
   Warpgroup& warpgroup(Site site);
+  void check_first_coordinate(const TensorMap& map, int at, Site site) const;
   uint32_t shared_address(const void* pointer, uint32_t alignment, const char* what, Site site) const;
 
  private:

@@ -22,6 +22,7 @@ enum class Fault {
   kStoreNotWaited,
   kStoreOverwritten,
   kUninitialised,
+  kOddPlace,
 };
 
 // 1 · 64 ones in every place of d [64, 64], and stored as bfloat16 as well, unless a fault spoils it.
@@ -32,7 +33,7 @@ __global__ void product(Fault fault, TensorMap in, TensorMap out, float* d_out) 
     if (fault != Fault::kUninitialised) mbarrier_init(barrier, 1);
     if (fault != Fault::kNoInitFence) mbarrier_init_fence();
     mbarrier_expect_bytes(barrier, fault == Fault::kWrongBytes ? 8000 : 8192);
-    tma_load(tile, in, barrier, make_int2(0, 0));
+    tma_load(tile, in, barrier, make_int2(fault == Fault::kOddPlace ? 4 : 0, 0));
     if (fault == Fault::kTooManyArrivals) mbarrier_arrive(barrier);
   }
   __syncthreads();
@@ -170,6 +171,9 @@ TEST_CASE("Hopper twins: missing fences") {
     CHECK(refused(Fault::kNoFence, "no wgmma_fence"));
     if (!early) CHECK(refused(Fault::kNoSecondFence, "no wgmma_fence"));
   });
+}
+TEST_CASE("Hopper twins: a box that does not begin at 16 bytes of a row") {
+  late_and_early([](bool) { CHECK(refused(Fault::kOddPlace, "at 8 bytes of a row (first coordinate 4)")); });
 }
 TEST_CASE("Hopper twins: wrong counts end in an error, not in a hang") {
   late_and_early([](bool early) {
