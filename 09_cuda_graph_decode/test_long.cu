@@ -75,12 +75,14 @@ TEST_CASE("09 a thousand steps: logits and greedy tokens are those of the plain 
                 << ", of the last " << last << ", decided " << seen.decided << " of " << count);
   CHECK(seen.worst() < 0.03);  // the largest of a thousand; a single one is held to 0.02
   CHECK(seen.mean(0, count) < 0.0125);
-  CHECK(last < 1.25 * first);  // nothing adds up along the text
+  if (!thin_tests()) CHECK(last < 1.25 * first);  // nothing adds up along the text; a tenth of nine steps is one
   CHECK(2 * seen.decided > int(count));
 }
 
 TEST_CASE("09 contexts around the tiles, up to 4 096: prefill and the steps behind it", "[long]") {
-  for (const int context : thinned(std::vector<int>{1, 2, 63, 64, 65, 1000, 4096})) {
+  const std::vector<int> contexts =  // a sanitizer takes minutes for thousands of tokens
+      thin_tests() ? std::vector<int>{1, 65} : std::vector<int>{1, 2, 63, 64, 65, 1000, 4096};
+  for (const int context : contexts) {
     const Weights weights(tiny(small_qwen3(), context > 1000 ? 1 : 2), 22);
     const std::vector<int> text = mixed_text(context + 3, 128);
     const auto want = ReferenceDecoder(weights).logits_from(text, size_t(context) - 1);

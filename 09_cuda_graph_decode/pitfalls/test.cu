@@ -23,7 +23,7 @@ TEST_CASE("09 pitfalls: CUDA itself refuses an allocation and a wait, and loads 
     if (!device().gpu)
       CHECK((!pitfall.refused || text.find("skipped: ") == 0));
     else if (pitfall.refused)
-      CHECK_THAT(text, ContainsSubstring("capture"));
+      CHECK_THAT(text, ContainsSubstring("cudaErrorStreamCapture"));
   }
 }
 
