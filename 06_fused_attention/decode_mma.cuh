@@ -15,27 +15,21 @@
 #pragma once
 #include "06_fused_attention/decode_split.cuh"
 
-constexpr int kDecodeTile = 16;  // keys of a warp's turn
-// Tiles a warp has in its ring, of K and V in turn: K, V and the next K. 96 KB a block of 8 warps at head_dim 128, so that
-// a multiprocessor has room for a second block: that of the next launch, whose keys come while this one's splits are
-// added up. The least under way, 64 KB a multiprocessor, is twice what bandwidth × latency asks for.
-constexpr int kDecodeRing = 3;
+constexpr int kDecodeTile = 16;      // keys of a warp's turn
+constexpr int kDecodeMmaStages = 2;  // tiles a warp has in its ring
 
-template <int D>
-constexpr int kDecodeMmaWarps = D == 256 ? 4 : 8;
-template <int D>
-constexpr size_t kDecodeMmaBytes = size_t(kDecodeRing) * kDecodeMmaWarps<D>* kDecodeTile* D * sizeof(bfloat16);
+template <int D, int kWarps>
+constexpr size_t kDecodeMmaBytes = size_t(kDecodeMmaStages) * kWarps * 2 * kDecodeTile* D * sizeof(bfloat16);
 
 // 16-byte pieces of a row are stored at piece ^ swap(row): two neighbouring rows then differ in the half of 128 bytes
 // (four lanes of a row, two rows, is what eight lanes of a 16-byte load read), and eight rows in the piece (ldmatrix).
 __device__ __forceinline__ int decode_swap(int row) { return (row & 1) << 2 | (row >> 1 & 3); }
 
-template <int D>
-__global__ void __launch_bounds__(32 * kDecodeMmaWarps<D>, 2) attention_decode_mma_kernel(DecodeWork w) {
-  constexpr int kWarps = kDecodeMmaWarps<D>;
+template <int D, int kWarps>
+__global__ void __launch_bounds__(32 * kWarps, D == 64 ? 2 : 1) attention_decode_mma_kernel(DecodeWork w) {
   constexpr int STEP = kWarps * kDecodeTile;  // keys a block takes per turn
   constexpr int PIECES = D / 8;               // of a row
-  static_assert(kDecodeRing == 3, "K, V and the next K are fetched before the loop; a slot is filled again at once");
+  static_assert(kDecodeMmaStages == 2, "the two fetches before the loop, and the group that may stay under way in it");
   static_assert(D % 64 == 0, "decode_swap permutes eight pieces");
   pdl_launch_dependents();
   const DecodeAttention& p = w.p;
@@ -51,28 +45,27 @@ __global__ void __launch_bounds__(32 * kDecodeMmaWarps<D>, 2) attention_decode_m
   const int kv_head = blockIdx.y / blocks_a_kv_head, head0 = kv_head * w.group + part * kMostHeadsAtOnce;
   const int heads = min(kMostHeadsAtOnce, w.group - part * kMostHeadsAtOnce);
   const int begin = blockIdx.x * share, end = min(keys, begin + share);
-  const size_t row0 = size_t(kv_head) * p.capacity;
+  const size_t row0 = size_t(kv_head) * p.capacity * D;
 
   // [keys_ahead]
-  bfloat16* const ring = dynamic_shared<bfloat16>() + warp * (kDecodeRing * kDecodeTile * D);
-  // Tile 2·step is K, 2·step + 1 is V.
-  const auto slot = [&](int tile) { return ring + tile % kDecodeRing * (kDecodeTile * D); };
+  bfloat16* const ring = dynamic_shared<bfloat16>() + warp * (kDecodeMmaStages * 2 * kDecodeTile * D);
+  const auto tile = [&](int step, int which) { return ring + (step % kDecodeMmaStages * 2 + which) * kDecodeTile * D; };
   const auto first_key = [&](int step) { return begin + step * STEP + warp * kDecodeTile; };
-  const auto fetch = [&](int tile, bool with_newest) {
-    const int first = first_key(tile / 2);
-    if (first < end) {  // the whole warp
-      const bfloat16* from = (tile % 2 ? p.v : p.k) + (row0 + first) * D + lane * 8;
-      bfloat16* const to = slot(tile);
+  const auto fetch = [&](int step, bool with_newest) {
+    if (first_key(step) < end)  // the whole warp
 #pragma unroll
-      for (int i = 0; i < kDecodeTile * PIECES; i += 32) {
-        const int row = (i + lane) / PIECES, piece = (i + lane) % PIECES, key = first + row;
-        if (with_newest || key != newest)  // behind the end nothing is read
-          cp_async_16(to + row * D + 8 * (piece ^ decode_swap(row)), from + i * 8, key < end);
+      for (int i = 0; i < 2 * kDecodeTile * PIECES; i += 32) {
+        const int which = i / (kDecodeTile * PIECES), at = i % (kDecodeTile * PIECES) + lane;
+        const int row = at / PIECES, piece = at % PIECES, key = first_key(step) + row;
+        const bool valid = key < end;
+        const bfloat16* from = (which ? p.v : p.k) + row0 + (valid ? size_t(key) * D : 0) + piece * 8;
+        if (with_newest || key != newest)
+          cp_async_16(tile(step, which) + row * D + 8 * (piece ^ decode_swap(row)), from, valid);
       }
-    }
     cp_async_commit();
   };
-  for (int tile = 0; tile < kDecodeRing; ++tile) fetch(tile, false);
+  fetch(0, false);
+  fetch(1, false);
   if (p.keys_settled) pdl_wait();
   // [/keys_ahead]
 
@@ -83,34 +76,29 @@ __global__ void __launch_bounds__(32 * kDecodeMmaWarps<D>, 2) attention_decode_m
   for (int j = 0; j < D / 32; ++j)
     q[j] = g < heads ? load_vec<uint4>(p.q + size_t(head0 + g) * D + 32 * j + 8 * t) : make_uint4(0, 0, 0, 0);
   const int newest_step = (newest - begin) / STEP, newest_row = (newest - begin) % STEP - warp * kDecodeTile;
-  if (newest >= begin && newest < end && newest_row >= 0 && newest_row < kDecodeTile)
-    for (int which = 0; which < 2; ++which)
-      if (2 * newest_step + which < kDecodeRing)
-        for (int piece = lane; piece < PIECES; piece += 32)
-          store_vec(slot(2 * newest_step + which) + newest_row * D + 8 * (piece ^ decode_swap(newest_row)),
-                    load_vec<uint4>((which ? p.v : p.k) + (row0 + newest) * D + piece * 8));
+  if (newest >= begin && newest < end && newest_step < kDecodeMmaStages && newest_row >= 0 && newest_row < kDecodeTile)
+    for (int i = lane; i < 2 * PIECES; i += 32) {
+      const int which = i / PIECES, piece = i % PIECES;
+      store_vec(tile(newest_step, which) + newest_row * D + 8 * (piece ^ decode_swap(newest_row)),
+                load_vec<uint4>((which ? p.v : p.k) + row0 + size_t(newest) * D + piece * 8));
+    }
 
   float o[D / 8][4] = {};  // columns 8n + 2t and 8n + 2t + 1 of head g: upper and lower part of the weights
   float top = minus_infinity(), sum = 0.f;  // the sum is this lane's share
   const float scale = p.scale * kLog2E;
-  // Eight pieces are permuted among themselves; spelt out, so that the compiler keeps two addresses and not D / 32.
-  const int k_even = g * D + 8 * (t ^ decode_swap(g)), k_odd = k_even ^ 32;
-  const int v_row = lane / 8 % 2 * 8 + lane % 8, v_piece = lane / 16 ^ decode_swap(v_row);
+  const int v_row = lane / 8 % 2 * 8 + lane % 8, v_piece = lane / 16;
   for (int step = 0; first_key(step) < end; ++step) {
-    cp_async_wait<kDecodeRing - 1>();
+    cp_async_wait<kDecodeMmaStages - 1>();
     __syncwarp();  // the other lanes' pieces have arrived as well
     float c[2][2][4] = {};
-    const bfloat16* const keys_at = slot(2 * step);
 #pragma unroll
     for (int j = 0; j < D / 32; ++j)
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        const uint4 k = load_vec<uint4>(keys_at + 8 * n * D + 64 * (j / 2) + (j % 2 ? k_odd : k_even));
+        const uint4 k = load_vec<uint4>(tile(step, 0) + (8 * n + g) * D + 8 * ((4 * j + t) ^ decode_swap(g)));
         mma_m16n8k16_bf16(c[n][0], {q[j].x, 0, q[j].y, 0}, {k.x, k.y});
         mma_m16n8k16_bf16(c[n][1], {q[j].z, 0, q[j].w, 0}, {k.z, k.w});
       }
-    __syncwarp();  // all lanes have read: the next fetch writes here
-    fetch(2 * step + kDecodeRing, true);
 
     float score[2][2], new_top = top;
 #pragma unroll
@@ -142,25 +130,23 @@ __global__ void __launch_bounds__(32 * kDecodeMmaWarps<D>, 2) attention_decode_m
       weights[2 * n + 1] = pack_bf16(a - rounded.x, b - rounded.y);
     }
     // [/two_parts]
-    cp_async_wait<kDecodeRing - 1>();
-    __syncwarp();
-    const bfloat16* const values_at = slot(2 * step + 1) + v_row * D;
 #pragma unroll
     for (int d = 0; d < D / 16; ++d) {
       uint32_t v[4];
-      ldmatrix_x4_trans(v, values_at + 64 * (d / 4) + 8 * (2 * (d % 4) ^ v_piece));
+      ldmatrix_x4_trans(v, tile(step, 1) + v_row * D + 8 * ((2 * d + v_piece) ^ decode_swap(v_row)));
       mma_m16n8k16_bf16(o[2 * d], weights, {v[0], v[1]});
       mma_m16n8k16_bf16(o[2 * d + 1], weights, {v[2], v[3]});
     }
-    __syncwarp();
-    fetch(2 * step + 1 + kDecodeRing, true);
+    __syncwarp();  // all lanes have read: the next fetch writes here
+    fetch(step + kDecodeMmaStages, true);
   }
   cp_async_wait<0>();
 
   constexpr int PITCH = D + 8;  // four heads' rows start in different banks
   constexpr size_t kRows = size_t(kWarps) * kMostHeadsAtOnce;
-  static_assert(kRows * (PITCH * 4 + 8) <= kDecodeMmaBytes<D>, "the sums fit into the ring's memory");
-  static_assert(kMostSplits * kMostHeadsAtOnce * 4 + kWarps * 512 <= kDecodeMmaBytes<D>, "so does the combination");
+  static_assert(kRows * (PITCH * 4 + 8) <= kDecodeMmaBytes<D, kWarps>, "the sums fit into the ring's memory");
+  static_assert(kMostSplits * kMostHeadsAtOnce * 4 + kWarps * 512 <= kDecodeMmaBytes<D, kWarps>,
+                "so does the combination");
   float* const warp_sums = dynamic_shared<float>();                                // [warp][kMostHeadsAtOnce][PITCH]
   float2* const warp_tops = reinterpret_cast<float2*>(warp_sums + kRows * PITCH);  // [warp][kMostHeadsAtOnce]
   sum += __shfl_xor_sync(~0u, sum, 1);
@@ -176,9 +162,14 @@ __global__ void __launch_bounds__(32 * kDecodeMmaWarps<D>, 2) attention_decode_m
   decode_finish<D, kWarps>(w, warp_sums, warp_tops, kMostHeadsAtOnce, PITCH, active, heads, head0);
 }
 
+// As many warps as shared memory has room for: a GPU of the consumer kind has 99 KB a block.
 template <int D>
 void attention_decode_mma(Stream& stream, const DecodeWork& work, const DecodeScratch& scratch, bool pdl) {
-  static_assert(kDecodeMmaBytes<D> <= 98304, "every GPU with these tensor cores has 99 KB a block");
-  launch(attention_decode_mma_kernel<D>, dim3(scratch.splits, scratch.row_blocks), dim3(32 * kDecodeMmaWarps<D>),
-         on(stream).smem(kDecodeMmaBytes<D>).pdl(pdl), work);
+  constexpr int kMost = D == 256 ? 4 : 8, kLeast = 512 / D;
+  static_assert(kDecodeMmaBytes<D, kLeast> <= 65536, "every GPU with these tensor cores has 99 KB");
+  const bool most = kDecodeMmaBytes<D, kMost> <= device().shared_bytes_per_block;
+  const int warps = most ? kMost : kLeast;
+  const size_t bytes = most ? kDecodeMmaBytes<D, kMost> : kDecodeMmaBytes<D, kLeast>;
+  launch(most ? attention_decode_mma_kernel<D, kMost> : attention_decode_mma_kernel<D, kLeast>,
+         dim3(scratch.splits, scratch.row_blocks), dim3(32 * warps), on(stream).smem(bytes).pdl(pdl), work);
 }

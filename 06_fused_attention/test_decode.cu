@@ -195,7 +195,7 @@ TEST_CASE("06 decode: keys ahead of the wait, step after step, equal plain launc
   Decode d(8, 2, capacity, D, 290);
   const auto all_k = d.cache.k.to_host(), all_v = d.cache.v.to_host();
   DeviceBuffer<bfloat16> q(d.cache.q.to_host()), new_k(all_k), new_v(all_v);
-  // One split: the newest row is in the block's second turn too, whose keys are fetched ahead and whose values are not.
+  // One split: the newest row is in the block's second turn too, which is fetched ahead as well.
   DecodeScratch scratch(8, 2, D, capacity, large_tests() ? 0 : 1);
   Stream stream;
   // The cache begins with its first rows only; every step appends one.
