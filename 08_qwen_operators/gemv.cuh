@@ -123,21 +123,20 @@ __device__ __forceinline__ void LogitsOutput::finish(int n, float value, bool mi
 
 // Launchers ------------------------------------------------------------------------------------------------------------
 
-// Rows of a slab: as many as still give every multiprocessor a block, at least `least`. More rows mean fewer blocks that
-// each repeat the fetch of x; fewer blocks than multiprocessors leave some without work.
-inline int gemv_rows(int outputs, bool paired, int least) {
-  for (int rows = kGemvMostRows; rows > least; rows /= 2)
+// Rows of a slab: as many as still give every multiprocessor a block. More rows mean fewer blocks that each repeat the
+// fetch of x; fewer blocks than multiprocessors leave some without work.
+inline int gemv_rows(int outputs, bool paired) {
+  for (int rows = kGemvMostRows; rows > 8 * (paired ? 2 : 1); rows /= 2)
     if (ceil_div(outputs, paired ? rows / 2 : rows) >= device().multiprocessors) return rows;
-  return least;
+  return paired ? 16 : 8;
 }
 
 // Blocks of norm_gemv_logits, which is the number of its BlockBest.
-inline int gemv_logits_blocks(int outputs) { return ceil_div(outputs, gemv_rows(outputs, false, 8)); }
+inline int gemv_logits_blocks(int outputs) { return ceil_div(outputs, gemv_rows(outputs, false)); }
 
 template <class Input, class Output>
-void launch_gemv(Stream& stream, GemvShape s, const Input& in, const Output& out, bool pdl,
-                 int least_rows = Output::kPaired ? 16 : 8) {
-  s.rows = gemv_rows(s.outputs, Output::kPaired, least_rows);
+void launch_gemv(Stream& stream, GemvShape s, const Input& in, const Output& out, bool pdl) {
+  s.rows = gemv_rows(s.outputs, Output::kPaired);
   // Two neighbours in the chain have to fit on one multiprocessor together, or the copy ahead of the wait cannot start.
   const size_t budget = device().shared_bytes_per_block / 2 - 2048;
   s.chunk = ceil_div(s.K, 32) * 32;
@@ -200,18 +199,17 @@ inline void norm_gemv_swiglu(Stream& stream,
 }
 
 // q, K and V of one token from the residual stream in one kernel: norm, projection (+ bias), RoPE, KV store. For heads
-// without QK-norm whose every dimension is rotated. The position is read from device memory. Slabs have at least
-// `least_rows` rows, 8 or 16: the same bits.
+// without QK-norm whose every dimension is rotated. The position is read from device memory.
 // Throws BadInput for an odd head_dim.
 inline void norm_gemv_rope_store(Stream& stream,
                                  const float* residual,            // [K]
                                  const bfloat16* norm, float eps,  // [K]
                                  const bfloat16* W,                // [split.row(), K]
-                                 const RopeStoreOutput& out, int K, bool pdl = false, int least_rows = 8) {
+                                 const RopeStoreOutput& out, int K, bool pdl = false) {
   if (out.split.head_dim % 2 != 0)
     throw BadInput("norm_gemv_rope_store: head_dim " + std::to_string(out.split.head_dim) + " is odd");
   launch_gemv(stream, {W, out.split.row() / 2, K, 0, 0, gemv_vector(K, W, residual, norm)},
-              FromResidual{residual, norm, eps}, out, pdl, least_rows);
+              FromResidual{residual, norm, eps}, out, pdl);
 }
 
 // logits = x Wᵀ, and where `best` is given each block's argmax beside them. With thousands of blocks the norm belongs

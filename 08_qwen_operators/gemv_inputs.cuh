@@ -15,13 +15,6 @@ struct GemvShape {
   int chunk;           // columns in shared memory at a time, a multiple of 32
   bool vector;         // W, x and the norm weight allow 16-byte copies
   bool whole = false;  // a thread holds all it normalises in registers: one chunk of at most four columns a thread
-  // Paired outputs: a slab is tiles of 8 first rows and their 8 partners, or of 4 and 4 where it has 8 rows in all.
-  __device__ int pair_bits() const { return rows < kGemvTile ? 2 : 3; }
-  __device__ int pair_of(int r) const { return r >> (pair_bits() + 1) << pair_bits() | (r & ((1 << pair_bits()) - 1)); }
-  __device__ bool is_partner(int r) const { return r >> pair_bits() & 1; }
-  __device__ int first_row(int pair) const {
-    return pair >> pair_bits() << (pair_bits() + 1) | (pair & ((1 << pair_bits()) - 1));
-  }
   __host__ __device__ int pitch() const { return ceil_div(chunk, 64) * 64; }  // elements from row to row
   // Dynamic shared memory: slab, x, and each warp's sums. Every kilobyte counts: gate+up twice and down once have to fit
   // on a multiprocessor of an H200 together.

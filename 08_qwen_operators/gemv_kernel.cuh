@@ -73,15 +73,15 @@ __device__ __forceinline__ float2 tile_dot(const bfloat16* tile, int pitch, bool
 }
 // [/tile_dot]
 
-// The slab: rows of W, or for paired outputs first rows and their partners (GemvShape). Output::row says which.
+// The slab: rows of W, or for paired outputs tiles of 8 first rows and their 8 partners. Output::row says which.
 template <class Output>
 __device__ __forceinline__ void copy_slab(const GemvShape& s, const Output& out, bfloat16* slab, int k0, int count,
                                           int padded) {
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32, pitch = s.pitch();
   for (int r = threadIdx.x / 32; r < s.rows; r += warps) {
-    const int n = Output::kPaired ? blockIdx.x * (s.rows / 2) + s.pair_of(r) : blockIdx.x * s.rows + r;
+    const int n = Output::kPaired ? blockIdx.x * (s.rows / 2) + r / 16 * 8 + r % 8 : blockIdx.x * s.rows + r;
     const bool valid = n < s.outputs;
-    const bfloat16* from = valid ? out.row(s, n, s.is_partner(r)) + k0 : s.W;
+    const bfloat16* from = valid ? out.row(s, n, r % 16 >= 8) + k0 : s.W;
     bfloat16* to = slab + r * pitch;
     if (s.vector) {
 #pragma unroll 4
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 3) gemv_kernel(GemvShape s, I
   float2 sum = make_float2(0.f, 0.f);
   if (mine) {
     if (Output::kPaired)
-      sum = make_float2(total(s.first_row(lane)), total(s.first_row(lane) + (1 << s.pair_bits())));
+      sum = make_float2(total(lane / 8 * 16 + lane % 8), total(lane / 8 * 16 + lane % 8 + 8));
     else
       sum.x = total(lane);
     out.store(n, sum, early);

@@ -184,7 +184,7 @@ void Decoder::fused_layer(int layer) {
     out.cache = heads.cache;
     out.split = heads.split;
     out.position_settled = true;
-    norm_gemv_rope_store(stream_, x, w.input_norm, eps, w.qkv, out, c.hidden, pdl(), options_.narrow_qkv ? 8 : 16);
+    norm_gemv_rope_store(stream_, x, w.input_norm, eps, w.qkv, out, c.hidden, pdl());
   }
   attend_one(layer);
   gemv_add(stream_, attended_.data(), w.o, x, c.hidden, c.q_width(), pdl());

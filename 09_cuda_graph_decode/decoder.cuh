@@ -22,8 +22,7 @@ struct DecoderOptions {
   bool fused_operators = true;       // step 08's fused GEMVs for the decode step; needs fp32_gemm == null
   bool graph = true;                 // replay the step as one CUDA Graph
   bool pdl = true;                   // programmatic dependent launch between the kernels of a step
-  bool narrow_qkv = true;            // qkv in slabs of 8 rows where 16 leave multiprocessors without one
-  bool wgmma = false;                // prefill's linear layers by wgmma where the card has it, else by mma.sync
+  bool wgmma = true;                 // prefill's linear layers by wgmma where the card has it, else by mma.sync
   int piece_rows = 1024;             // a longer prompt is read in pieces, so that activations stay small
 };
 

@@ -75,7 +75,7 @@ nlohmann::json row_json(const LadderRung& rung, const std::string& shape, double
 
 std::vector<LadderRung> ladder_rungs() {
   DecoderOptions o;
-  o.fused_attention = o.fused_operators = o.graph = o.pdl = o.narrow_qkv = false;
+  o.fused_attention = o.fused_operators = o.graph = o.pdl = false;
   std::vector<LadderRung> rungs;
   const auto add = [&](const char* name, const char* what) { rungs.push_back({name, what, o}); };
   o.fp32_gemm = gemm_of_step("01");
@@ -95,8 +95,6 @@ std::vector<LadderRung> ladder_rungs() {
   add("graph", "one CUDA Graph launch a token");
   o.pdl = true;
   add("pdl", "dependent launch, weights before the wait");
-  o.narrow_qkv = true;
-  add("narrow", "qkv in twice as many blocks of half the rows");
   rungs.push_back({"default", "what step09 runs", DecoderOptions()});
   return rungs;
 }
