@@ -57,12 +57,14 @@ def sanitize(tests: list[str], limit: float) -> bool:
         return False
     # Tests provoke refused launches on purpose. Every such error is an exception in this code, so that an unwanted one
     # fails its test; the report of API errors would only repeat the wanted ones.
-    jobs = [(f"{check} {test}", [tool, "--tool", check, "--error-exitcode", "9", *extra, f"build/bin/{test}", "~[slow]"])
-            for check, extra in (("racecheck", []), ("memcheck", ["--report-api-errors", "no"]))  # the long ones first:
-            for test in reversed(tests)]  # racecheck, and the later steps
+    checks = (("racecheck", [], 4), ("memcheck", ["--report-api-errors", "no"], 1))  # the long one first, and in parts
+    jobs = [(f"{check} {test}" + (f" {part + 1} of {parts}" if parts > 1 else ""),
+             ["stdbuf", "-oL", tool, "--tool", check, "--error-exitcode", "9", *extra, f"build/bin/{test}", "~[slow]",
+              "--durations", "yes", "--shard-count", str(parts), "--shard-index", str(part), "--allow-running-no-tests"])
+            for check, extra, parts in checks for test in reversed(tests) for part in range(parts)]
     memory = subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"],
                             capture_output=True, text=True).stdout.split()
-    workers = 6 if memory and int(memory[0]) > 40000 else 1
+    workers = 8 if memory and int(memory[0]) > 40000 else 1
     with ThreadPoolExecutor(workers) as pool:
         return all(list(pool.map(lambda job: run(job[0], job[1], limit, {"THIN_TESTS": "1"}), jobs)))
 
