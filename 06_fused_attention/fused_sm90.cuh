@@ -141,6 +141,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1)
     attention_sm90_kernel(const __grid_constant__ Sm90Maps maps, const Attention<bfloat16> p, const Sm90Form form) {
   if constexpr (kHopperCode) {
     using Shared = Sm90Shared<D>;
+    pdl_launch_dependents();
     Shared& shared = *dynamic_shared_1024<Shared>();
     const Sm90Block block(p, form, Shared::kKeys);
     if (threadIdx.x == 0)
@@ -155,6 +156,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1)
       mbarrier_init_fence();
     }
     __syncthreads();
+    pdl_wait();
     if (threadIdx.x < kWarpgroup) {  // 65 536 registers: 168 a thread at the start, then 24 and 240
       registers_down_to<24>();
       if (threadIdx.x == 0) copy_tiles<D>(shared, block, maps);
@@ -168,21 +170,21 @@ __global__ void __launch_bounds__(kSm90Threads, 1)
 
 // One form of the kernel; p.head_dim has to be D.
 template <int D>
-void attention_sm90(Stream& stream, const Attention<bfloat16>& p, bool split_keys) {
+void attention_sm90(Stream& stream, const Attention<bfloat16>& p, bool split_keys, bool pdl = false) {
   using Shared = Sm90Shared<D>;
   static_assert(sizeof(Shared) <= 227 * 1024, "what a block may have of shared memory");
   const int group = p.heads / p.kv_heads;
   Sm90Form form{6, split_keys};
   while (form.heads() < 8 && group % (2 * form.heads()) == 0) --form.position_bits;  // 8: a box begins at 1024 bytes
   const unsigned blocks = unsigned(p.batch * (p.heads / form.heads())) * unsigned(ceil_div(p.q_len, form.positions()));
-  launch(attention_sm90_kernel<D>, dim3(blocks), dim3(kSm90Threads), on(stream).smem(sizeof(Shared)),
+  launch(attention_sm90_kernel<D>, dim3(blocks), dim3(kSm90Threads), on(stream).smem(sizeof(Shared)).pdl(pdl),
          sm90_maps(p, form, Shared::kKeys), p, form);
 }
 
 // Enqueues fused attention for Hopper: bfloat16 in and out, sums in float, weights rounded to bfloat16 before the second
-// product. No memory beyond inputs and output. Throws BadInput (check_attention), and EnvironmentError where the card or
-// the build has no wgmma (device().has_wgmma).
-inline void attention_fused_sm90(Stream& stream, const Attention<bfloat16>& p) {
+// product. No memory beyond inputs and output. With `pdl` it may start before the kernel in front of it has ended. Throws
+// BadInput (check_attention), and EnvironmentError where the card or the build has no wgmma (device().has_wgmma).
+inline void attention_fused_sm90(Stream& stream, const Attention<bfloat16>& p, bool pdl = false) {
   check_attention(p);
   if (!device().has_wgmma)
     throw EnvironmentError("attention_fused_sm90: needs compute capability 9.0 and a build for sm_90a");
@@ -192,9 +194,9 @@ inline void attention_fused_sm90(Stream& stream, const Attention<bfloat16>& p) {
   const double blocks = double(p.batch) * p.heads * ceil_div(p.q_len, kConsumers * kWgmmaRows);
   const bool split_keys = blocks <= (p.causal ? 1.5 : 0.5) * device().multiprocessors;
   if (p.head_dim == 64)
-    attention_sm90<64>(stream, p, split_keys);
+    attention_sm90<64>(stream, p, split_keys, pdl);
   else if (p.head_dim == 128)
-    attention_sm90<128>(stream, p, split_keys);
+    attention_sm90<128>(stream, p, split_keys, pdl);
   else
-    attention_sm90<256>(stream, p, split_keys);
+    attention_sm90<256>(stream, p, split_keys, pdl);
 }

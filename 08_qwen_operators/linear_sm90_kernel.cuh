@@ -8,6 +8,7 @@
 //   · Registers move from the copying warpgroup to the multiplying ones (setmaxnreg), which hold 64 × 256 sums.
 //   · As many blocks as multiprocessors; each takes tile after tile of y. While a tile is stored, the ring fills for the
 //     next one.
+//   · Weights of the first tiles are fetched before pdl_wait().
 //   · bfloat16 leaves by way of shared memory as swizzled boxes of 64 × 64, which the copy engine stores and clips.
 #pragma once
 #include "08_qwen_operators/linear_kernel.cuh"
@@ -93,29 +94,40 @@ __global__ void __launch_bounds__(Tile::THREADS, 1)
       tma_prefetch_descriptor(w_map);
     }
     __syncthreads();  // the mbarriers are initialised before anyone waits
-    pdl_wait();
     const unsigned items = unsigned(ceil_div(p.M, Tile::BM)) * ceil_div(SHARE * p.N, BN) * split;
     RingPlace<STAGES> place;
 
     if (warpgroup == Tile::MULTIPLIERS) {
       registers_down_to<24>();
       if (threadIdx.x != Tile::COPIER) return;
+      const auto item_at = [&](unsigned i) { return LinearItem::at(i, p.M, SHARE * p.N, p.K, split, Tile()); };
+      const auto load_w = [&](const LinearItem& item, int t, int stage) {
+        char* w_tile = ring + stage * Tile::STAGE_BYTES + Tile::X_BYTES;
+        mbarrier_expect_bytes(full + stage, Tile::STAGE_BYTES);
+        if constexpr (END == LinearEnd::kSwiglu)
+          tma_load(w_tile, w_map, full + stage, make_int4(t * Tile::BK, 0, 0, item.col0 / 16));
+        else
+          tma_load(w_tile, w_map, full + stage, make_int2(t * Tile::BK, item.col0));
+      };
+      // [weights_ahead]
+      // Weights never change: those of the first turn of the ring are on their way while the kernel in front still runs.
+      const LinearItem first = item_at(blockIdx.x);
+      const int ahead = min(first.end, first.begin + STAGES);
+      for (int t = first.begin; t < ahead; ++t) load_w(first, t, t - first.begin);
+      pdl_wait();
+      // [/weights_ahead]
       for (unsigned i = blockIdx.x; i < items; i += gridDim.x) {
-        const LinearItem item = LinearItem::at(i, p.M, SHARE * p.N, p.K, split, Tile());
+        const LinearItem item = item_at(i);
         for (int t = item.begin; t < item.end; ++t, place.next()) {
-          char* x_tile = ring + place.stage * Tile::STAGE_BYTES;
-          Mbarrier* arrived = full + place.stage;
           mbarrier_wait(empty + place.stage, place.parity ^ 1);  // in the first turn nothing is there to be read
-          mbarrier_expect_bytes(arrived, Tile::STAGE_BYTES);
-          tma_load(x_tile, x_map, arrived, make_int2(t * Tile::BK, item.row0));
-          if constexpr (END == LinearEnd::kSwiglu)
-            tma_load(x_tile + Tile::X_BYTES, w_map, arrived, make_int4(t * Tile::BK, 0, 0, item.col0 / 16));
-          else
-            tma_load(x_tile + Tile::X_BYTES, w_map, arrived, make_int2(t * Tile::BK, item.col0));
+          if (i > blockIdx.x || t >= ahead) load_w(item, t, place.stage);
+          tma_load(ring + place.stage * Tile::STAGE_BYTES, x_map, full + place.stage,
+                   make_int2(t * Tile::BK, item.row0));
         }
       }
     } else {
       registers_up_to<240>();
+      pdl_wait();  // before y is written: an earlier kernel may still read what was there
       const int row_in_tile = threadIdx.x / 32 * 16 + lane / 4;  // and 8 further down
       [[maybe_unused]] int box = 0;
       float c[BN / 2];

@@ -5,6 +5,7 @@
 #include "06_fused_attention/decode.cuh"
 #include "06_fused_attention/fused_fp32.cuh"
 #include "06_fused_attention/fused_mma.cuh"
+#include "06_fused_attention/fused_sm90.cuh"
 #include "06_fused_attention/unfused.cuh"
 #include "09_cuda_graph_decode/decoder.cuh"
 
@@ -22,7 +23,9 @@ void Decoder::attend_one(int layer) {
 void Decoder::attend_rows(int layer, int first, int rows) {
   const KvCache cache = cache_.layer(layer);
   const auto a = attention_of<bfloat16>(q_.data(), cache.k, cache.v, attended_.data(), first, rows);
-  if (device().has_bf16_mma)
+  if (options_.wgmma_attention && device().has_wgmma)
+    attention_fused_sm90(stream_, a, pdl());
+  else if (device().has_bf16_mma)
     attention_fused_mma(stream_, a, pdl());
   else
     attention_fused_fp32(stream_, a);

@@ -23,6 +23,7 @@ struct DecoderOptions {
   bool graph = true;                 // replay the step as one CUDA Graph
   bool pdl = true;                   // programmatic dependent launch between the kernels of a step
   bool wgmma = true;                 // prefill's linear layers by wgmma where the card has it, else by mma.sync
+  bool wgmma_attention = true;       // and its attention
   int piece_rows = 1024;             // a longer prompt is read in pieces, so that activations stay small
 };
 

@@ -14,7 +14,7 @@ constexpr int kWindow = 8;  // steps timed together, so that one launch hides be
 
 struct Measured {
   std::vector<int> tokens;
-  double step_seconds = 0, prefill_seconds = 0;
+  double step_seconds = 0;
   int launches = 0;
 };
 
@@ -22,12 +22,6 @@ struct Measured {
 // From this start the two best logits of the article's shape (seed 1, context 256) are at least 0.019 apart in all 66
 // steps, the widest of 300 starts whose text does not stand still.
 constexpr long long kPromptStart = 69 * 256;
-
-std::vector<int> made_up_prompt(int length, int vocab) {
-  std::vector<int> ids;
-  for (int i = 0; i < length; ++i) ids.push_back(static_cast<int>((7919 * (kPromptStart + i) + 13) % vocab));
-  return ids;
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -40,7 +34,6 @@ Measured measure(const Weights& weights, const LadderRung& rung, const LadderOpt
   Measured m;
   m.launches = decoder.launches_per_token();
   decoder.prefill(prompt);
-  m.prefill_seconds = time_once(decoder.stream(), [&] { decoder.prefill(prompt); });
   std::vector<double> times;
   for (int done = 0; done < options.new_tokens; done += kWindow)
     times.push_back(time_once(decoder.stream(),
@@ -73,6 +66,12 @@ nlohmann::json row_json(const LadderRung& rung, const std::string& shape, double
 
 }  // namespace
 
+std::vector<int> made_up_prompt(int length, int vocab) {
+  std::vector<int> ids;
+  for (int i = 0; i < length; ++i) ids.push_back(static_cast<int>((7919 * (kPromptStart + i) + 13) % vocab));
+  return ids;
+}
+
 std::vector<LadderRung> ladder_rungs() {
   DecoderOptions o;
   o.fused_attention = o.fused_operators = o.graph = o.pdl = false;
@@ -104,7 +103,6 @@ bool run_ladder(const Weights& weights, const LadderOptions& options, nlohmann::
   const double read = weights.bytes_per_token() > device().l2_bytes ? measured_read_bandwidth() : 0;
   std::vector<int> expected;
   bool all_equal = true;
-  double default_prefill = 0;
   fmt::print(" decode, batch 1, context {} + {}, {:.3f} GB of weights a token\n", options.context, options.new_tokens,
              1e-9 * double(weights.bytes_per_token()));
   fmt::print(" {:<11}{:<44}{:>9}{:>11}{:>11}{:>8}{:>10}  tokens\n", "rung", "what changed", "launches", "ms/token",
@@ -134,14 +132,7 @@ bool run_ladder(const Weights& weights, const LadderOptions& options, nlohmann::
                equal ? "equal" : fmt::format("DIFFER from token {}", difference - expected.begin()));
     rows.push_back(
         row_json(rung, fmt::format("decode ctx={}", options.context), m.step_seconds, bytes, floor, m.launches, equal));
-    if (rung.name == "default") {
-      default_prefill = m.prefill_seconds;
-      rows.push_back(
-          row_json(rung, fmt::format("prefill n={}", options.context), m.prefill_seconds, bytes, floor, 0, equal));
-    }
   }
-  if (read > 0)
-    fmt::print(" floor: the bytes above at {:.0f} GB/s, a read measured in this run · prefill of {} tokens {:.2f} ms\n",
-               1e-9 * read, options.context, 1e3 * default_prefill);
+  if (read > 0) fmt::print(" floor: the bytes above at {:.0f} GB/s, a read measured in this run\n", 1e-9 * read);
   return all_equal;
 }

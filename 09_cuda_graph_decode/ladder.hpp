@@ -21,3 +21,10 @@ struct LadderOptions {
 // Runs every rung, prints the table, appends one row a rung to `rows` (common/step.hpp names the fields). Returns whether
 // all rungs produced the same tokens. A rung that needs more memory than there is is skipped with the reason.
 bool run_ladder(const Weights& weights, const LadderOptions& options, nlohmann::json& rows);
+
+// A prompt of made-up tokens from which greedy decoding meets no near tie (ladder.cu).
+std::vector<int> made_up_prompt(int length, int vocab);
+
+// The same for prefill (prefill_ladder.cu): prompts of several lengths, one change a rung. Returns whether the logits of
+// all rungs agree; they are sums in another order, so not bit by bit.
+bool run_prefill_ladder(const Weights& weights, nlohmann::json& rows);

@@ -35,7 +35,8 @@ bool climb_ladder(const CommandLine& c, nlohmann::json& rows) {
   fmt::print("Step 09 · decode ladder, {:<20} {}\n", model.random.empty() ? "shipped model" : model.random,
              machine_text());
   const Weights weights = load_weights(model);
-  return run_ladder(weights, options, rows);
+  const bool decode = run_ladder(weights, options, rows), prefill = run_prefill_ladder(weights, rows);
+  return decode && prefill;
 }
 
 int run(int argc, char** argv) {
