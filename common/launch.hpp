@@ -4,6 +4,7 @@
 // on the executor it runs the blocks.
 #pragma once
 #include <tuple>
+#include <unordered_map>
 
 #include "common/device.hpp"
 #include "common/ptx.hpp"
@@ -30,11 +31,19 @@ inline LaunchConfig on(Stream& stream) { return {&stream}; }
 
 #if ON_GPU
 
+// Static and dynamic shared memory together above 48 KB: a kernel has to be told first. Once, with the most it has been
+// given so far: a call into the driver for each launch is a large part of what a small kernel's launch costs the host.
+inline void allow_shared_bytes(const void* kernel, size_t bytes) {
+  thread_local std::unordered_map<const void*, size_t> allowed;
+  size_t& most = allowed[kernel];
+  if (bytes <= most) return;
+  CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+  most = bytes;
+}
+
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, const LaunchConfig& how, A&&... args) {
-  if (how.shared_bytes > 0)  // static and dynamic shared memory together above 48 KB: a kernel has to be told first
-    CUDA_CHECK(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared_bytes)));
+  if (how.shared_bytes > 0) allow_shared_bytes(reinterpret_cast<const void*>(kernel), how.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
