@@ -8,14 +8,14 @@
 
 namespace {
 
-using Run = void (*)(Stream&, const Attention<bfloat16>&, bool);
+using Run = void (*)(Stream&, const Attention<bfloat16>&, bool split_keys, bool pdl);
 Run kernel_for(int head_dim) {
   return head_dim == 64 ? attention_sm90<64> : head_dim == 128 ? attention_sm90<128> : attention_sm90<256>;
 }
 
 void run(const Attention<bfloat16>& p, bool split_keys) {
   Stream stream;
-  kernel_for(p.head_dim)(stream, p, split_keys);
+  kernel_for(p.head_dim)(stream, p, split_keys, false);
   stream.synchronize();
 }
 
