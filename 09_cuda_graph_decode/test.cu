@@ -170,7 +170,15 @@ TEST_CASE("09 every rung of the ladder produces the same tokens") {
   options.context = 6;
   options.new_tokens = 8;
   CHECK(run_ladder(weights, options, rows));
-  CHECK(rows.size() == ladder_rungs().size() + 1);
+  CHECK(rows.size() == ladder_rungs().size());
+  for (const auto& row : rows) CHECK(row["checked"] == true);
+}
+
+TEST_CASE("09 every rung of prefill's ladder gives the same logits") {
+  const Weights weights(small_article(), 9);
+  nlohmann::json rows = nlohmann::json::array();
+  CHECK(run_prefill_ladder(weights, rows));
+  CHECK(rows.size() == (device().gpu ? 15 : 5));  // rungs, at three lengths on a GPU
   for (const auto& row : rows) CHECK(row["checked"] == true);
 }
 
